@@ -1,0 +1,121 @@
+#include "base/fault.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+struct Fault {
+  std::string point;
+  std::string action;
+  int64_t milliseconds = 0;
+  std::optional<int64_t> rank, step, hit;
+  int64_t passed = 0;
+};
+
+// One process, one environment variable: this is the process's, like the environment itself.
+std::vector<Fault> faults;
+std::mutex faults_mutex;
+std::atomic<int64_t> current_step{0};
+
+int64_t to_number(std::string_view text, std::string_view where) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  validate(error == std::errc() && end == text.data() + text.size(),
+           "GPT_FAULT: '{}' in '{}' is not a number", text, where);
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Fault parse(std::string_view text) {
+  const size_t colon = text.find(':');
+  validate(colon != std::string_view::npos, "GPT_FAULT: '{}' has no action: write POINT:ACTION[@conditions]",
+           text);
+  const size_t at = std::min(text.find('@', colon), text.size());
+  Fault fault{.point = std::string(text.substr(0, colon)),
+              .action = std::string(text.substr(colon + 1, at - colon - 1)),
+              .rank = {},
+              .step = {},
+              .hit = {}};
+  if (const size_t equals = fault.action.find('='); equals != std::string::npos) {
+    fault.milliseconds = to_number(std::string_view(fault.action).substr(equals + 1), text);
+    fault.action.resize(equals);
+  }
+  validate(fault.action == "kill" || fault.action == "stop" || fault.action == "exit" ||
+               fault.action == "throw" || fault.action == "delay",
+           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw or delay=MILLISECONDS",
+           fault.action, text);
+  for (std::string_view condition : split(text.substr(std::min(at + 1, text.size())), ',')) {
+    const size_t equals = std::min(condition.find('='), condition.size());
+    const std::string_view key = condition.substr(0, equals);
+    auto* target = key == "rank"   ? &fault.rank
+                   : key == "step" ? &fault.step
+                   : key == "hit"  ? &fault.hit
+                                   : nullptr;
+    validate(target != nullptr,
+             "GPT_FAULT: unknown condition '{}' in '{}': use rank=, step= or hit=", condition, text);
+    *target = to_number(condition.substr(std::min(equals + 1, condition.size())), text);
+  }
+  return fault;
+}
+
+void act(const Fault& fault) {
+  if (fault.action == "kill") std::raise(SIGKILL);
+  if (fault.action == "stop") std::raise(SIGSTOP);
+  if (fault.action == "exit") std::_Exit(static_cast<int>(ExitCode::failed));
+  if (fault.action == "throw") throw Error(fmt::format("fault injected at '{}'", fault.point));
+  if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::milliseconds(fault.milliseconds));
+}
+
+}  // namespace
+
+bool faults_armed = false;
+
+void configure_faults(int rank) {
+  faults.clear();
+  const char* value = std::getenv("GPT_FAULT");
+  if (value == nullptr) value = "";
+  for (std::string_view text : split(value, ';')) {
+    Fault fault = parse(text);
+    if (fault.rank.value_or(rank) == rank) faults.push_back(std::move(fault));
+  }
+  faults_armed = !faults.empty();
+}
+
+void set_fault_step(int64_t step) { current_step = step; }
+
+void pass_fault_point(std::string_view name) {
+  std::optional<Fault> due;
+  {
+    const std::lock_guard lock(faults_mutex);
+    for (Fault& fault : faults) {
+      if (fault.point != name || fault.step.value_or(current_step) != current_step) continue;
+      ++fault.passed;
+      if (fault.passed == fault.hit.value_or(fault.passed)) due = fault;
+    }
+  }
+  if (due) act(*due);
+}
+
+}  // namespace gpt
