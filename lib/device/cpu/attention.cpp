@@ -1,0 +1,77 @@
+#include "device/cpu/attention_heads.hpp"
+#include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/parallel.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+AttentionShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout) {
+  const int64_t positions = qkv.dim(1);
+  const int64_t width = qkv.columns() / 3;
+  expects(qkv.rank() == 3 && qkv.columns() == 3 * width && heads >= 1 && width % heads == 0);
+  expects(heads * positions * positions < int64_t{1} << 34);  // a dropout counter has 32 bits for element/4
+  return {
+      .positions = positions, .heads = heads, .head_size = width / heads, .dropout = plan_dropout(dropout)};
+}
+
+}  // namespace
+
+void CpuOps::attention(Tensor y, Tensor log_sum, Tensor qkv, int64_t heads, const Dropout& dropout, Queue&) {
+  require_f32("attention", {y, log_sum, qkv});
+  const AttentionShape shape = shape_of(qkv, heads, dropout);
+  expects(3 * y.size() == qkv.size() && log_sum.size() == qkv.rows() * heads);
+  const AttentionForward forward{
+      .y = y.data<float>(), .log_sum = log_sum.data<float>(), .qkv = qkv.data<float>(), .shape = shape};
+  scratch_.reserve(attention_forward_scratch(shape));
+  parallel_ranges(threads_, qkv.dim(0) * heads, 1,
+                  [&](Range range, int thread) { attention_forward(forward, range, scratch_.of(thread)); });
+}
+
+void CpuOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, Tensor log_sum, int64_t heads,
+                                const Dropout& dropout, Queue&) {
+  require_f32("attention_backward", {dqkv, dy, y, qkv, log_sum});
+  const AttentionShape shape = shape_of(qkv, heads, dropout);
+  expects(dqkv.size() == qkv.size() && 3 * y.size() == qkv.size() && dy.size() == y.size());
+  const AttentionBackward backward{.dqkv = dqkv.data<float>(),
+                                   .dy = dy.data<float>(),
+                                   .y = y.data<float>(),
+                                   .qkv = qkv.data<float>(),
+                                   .log_sum = log_sum.data<float>(),
+                                   .shape = shape};
+  scratch_.reserve(attention_backward_scratch(shape));
+  parallel_ranges(threads_, qkv.dim(0) * heads, 1, [&](Range range, int thread) {
+    gpt::attention_backward(backward, range, scratch_.of(thread));
+  });
+}
+
+void CpuOps::attention_cached(Tensor y, Tensor keys, Tensor values, Tensor qkv, int64_t position,
+                              int64_t heads, Queue&) {
+  require_f32("attention_cached", {y, keys, values, qkv});
+  const int64_t width = y.columns();
+  const int64_t count = y.rows();
+  const int64_t head_size = width / heads;
+  expects(qkv.size() == 3 * y.size() && keys.columns() == width && values.columns() == width);
+  expects(position >= 0 && position + count <= keys.rows() && width % heads == 0);
+  const float* fresh = qkv.data<float>();
+  for (int64_t i = 0; i < count; ++i) {
+    const float* row = fresh + i * 3 * width;
+    std::copy_n(row + width, width, keys.data<float>() + (position + i) * width);
+    std::copy_n(row + 2 * width, width, values.data<float>() + (position + i) * width);
+  }
+  const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
+  scratch_.reserve(position + count);
+  parallel_ranges(threads_, count * heads, 1, [&](Range range, int thread) {
+    for (int64_t item = range.begin; item < range.end; ++item) {
+      const int64_t i = item / heads;
+      const int64_t column = item % heads * head_size;
+      attend(y.data<float>() + i * width + column, fresh + i * 3 * width + column,
+             keys.data<float>() + column, values.data<float>() + column, position + i + 1, width, head_size,
+             scale, scratch_.of(thread));
+    }
+  });
+}
+
+}  // namespace gpt

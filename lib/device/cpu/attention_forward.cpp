@@ -1,0 +1,148 @@
+#include "device/cpu/attention_heads.hpp"
+#include "device/cpu/thread_scratch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+// clang-format off: the kernels' headers must follow the one that repeats this file for each instruction set
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/attention_forward.cpp"
+#include <hwy/foreach_target.h>
+// clang-format on
+
+#include "device/cpu/attention_tiles-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace gpt::HWY_NAMESPACE {
+
+/// Running softmax of a tile's queries (Milakov & Gimelshein 2018): largest score so far, sum of exponentials
+/// relative to it, and the factor by which the last tile of keys scaled what stood before.
+struct RunningSoftmax {
+  HWY_ALIGN float largest[attention_tile];
+  HWY_ALIGN float sum[attention_tile];
+  HWY_ALIGN float rescale[attention_tile];
+};
+
+/// Turns scores into weights relative to the largest score so far, times the dropout factors where there are
+/// any. kDiagonal: keys behind the query get weight zero.
+template <bool kDiagonal>
+HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const float* factors,
+                                  RunningSoftmax& softmax) {
+  for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
+    const int64_t keys = tile.keys_before(q + lanes);
+    const Vector before = load(softmax.largest + q);
+    Vector largest = before;
+    for (int64_t k = 0; k < keys; ++k) {
+      const Vector score = load(scores + k * attention_tile + q);
+      largest = hn::Max(largest, kDiagonal ? hn::IfThenElse(may_see(q, k), score, before) : score);
+    }
+    const Vector rescale = exponential(hn::Sub(before, largest));
+    Vector sum = hn::Mul(load(softmax.sum + q), rescale);
+    for (int64_t k = 0; k < keys; ++k) {
+      float* place = scores + k * attention_tile + q;
+      Vector weight = exponential(hn::Sub(load(place), largest));
+      if constexpr (kDiagonal) weight = hn::IfThenElseZero(may_see(q, k), weight);
+      sum = hn::Add(sum, weight);
+      store(factors == nullptr ? weight : hn::Mul(weight, load(factors + k * attention_tile + q)), place);
+    }
+    store(largest, softmax.largest + q);
+    store(sum, softmax.sum + q);
+    store(rescale, softmax.rescale + q);
+  }
+}
+
+HWY_INLINE void scale_row(float* row, float factor, int64_t size) {
+  for (int64_t d = 0; d < size; d += lanes) store(hn::Mul(load(row + d), broadcast(factor)), row + d);
+}
+
+/// Where a thread's scratch holds what.
+struct ForwardScratch {
+  ForwardScratch(ScratchCursor& scratch, const AttentionShape& shape)
+      : keys(scratch.take(shape.positions * shape.padded())),
+        values(scratch.take(shape.positions * shape.padded())),
+        queries(scratch.take(attention_tile * shape.padded())),
+        queries_transposed(scratch.take(shape.padded() * attention_tile)),
+        output(scratch.take(attention_tile * shape.padded())),
+        scores(scratch.take(attention_tile * attention_tile)),
+        dropout(scratch.take(dropout_tile_floats)) {}
+
+  float* keys;                ///< (T, padded)
+  float* values;              ///< (T, padded)
+  float* queries;             ///< (tile, padded), times 1/√head_size
+  float* queries_transposed;  ///< (padded, tile)
+  float* output;              ///< (tile, padded)
+  float* scores;              ///< (tile, tile)
+  float* dropout;
+};
+
+void forward_head(const AttentionForward& attention, int64_t index, const ForwardScratch& s) {
+  const AttentionShape& shape = attention.shape;
+  const int64_t sequence = index / shape.heads;
+  const int64_t head = index % shape.heads;
+  const int64_t width = shape.width();
+  const int64_t padded = shape.padded();
+  const float* q = attention.qkv + sequence * shape.positions * 3 * width + head * shape.head_size;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
+  pack_rows(s.keys, q + width, 3 * width, shape.positions, shape, 1.0F);
+  pack_rows(s.values, q + 2 * width, 3 * width, shape.positions, shape, 1.0F);
+
+  for (int64_t first = 0; first < shape.positions; first += attention_tile) {
+    const int64_t queries = std::min(attention_tile, shape.positions - first);
+    pack_query_tile(s.queries, s.queries_transposed, q + first * 3 * width, 3 * width, queries, shape, scale);
+    RunningSoftmax softmax;
+    std::fill_n(softmax.largest, attention_tile, -1e30F);
+    std::fill_n(softmax.sum, attention_tile, 0.0F);
+
+    for (int64_t key = 0; key <= first; key += attention_tile) {
+      const ScoreTile tile{first, key, queries, std::min(attention_tile, shape.positions - key)};
+      score_product(s.scores, tile, s.keys + key * padded, s.queries_transposed, shape);
+      const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
+      if (tile.diagonal())
+        exponentiate_tile<true>(s.scores, tile, factors, softmax);
+      else
+        exponentiate_tile<false>(s.scores, tile, factors, softmax);
+      if (key > 0)
+        for (int64_t i = 0; i < queries; ++i) scale_row(s.output + i * padded, softmax.rescale[i], padded);
+      sum_over_keys(s.output, tile, s.scores, s.values + key * padded, shape, key > 0);
+    }
+
+    for (int64_t i = 0; i < queries; ++i) {
+      scale_row(s.output + i * padded, 1.0F / softmax.sum[i], padded);
+      std::copy_n(s.output + i * padded, shape.head_size,
+                  attention.y + (sequence * shape.positions + first + i) * width + head * shape.head_size);
+      attention.log_sum[index * shape.positions + first + i] = softmax.largest[i] + std::log(softmax.sum[i]);
+    }
+  }
+}
+
+void attention_forward_simd(const AttentionForward& attention, Range heads, float* scratch) {
+  ScratchCursor cursor(scratch);
+  const ForwardScratch places(cursor, attention.shape);
+  for (int64_t index = heads.begin; index < heads.end; ++index) forward_head(attention, index, places);
+}
+
+int64_t attention_forward_scratch_simd(const AttentionShape& shape) {
+  ScratchCursor cursor(nullptr);
+  const ForwardScratch counted(cursor, shape);
+  return cursor.taken();
+}
+
+}  // namespace gpt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gpt {
+
+HWY_EXPORT(attention_forward_simd);
+HWY_EXPORT(attention_forward_scratch_simd);
+
+void attention_forward(const AttentionForward& attention, Range heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_forward_simd)(attention, heads, scratch);
+}
+
+int64_t attention_forward_scratch(const AttentionShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(attention_forward_scratch_simd)(shape);
+}
+
+}  // namespace gpt
+#endif

@@ -1,0 +1,130 @@
+// What the forward and the backward pass of attention share.
+#if defined(GPT_DEVICE_CPU_ATTENTION_TILES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef GPT_DEVICE_CPU_ATTENTION_TILES_INL_HPP
+#undef GPT_DEVICE_CPU_ATTENTION_TILES_INL_HPP
+#else
+#define GPT_DEVICE_CPU_ATTENTION_TILES_INL_HPP
+#endif
+
+#include "device/cpu/attention_heads.hpp"
+#include "device/cpu/dropout-inl.hpp"
+#include "device/cpu/tile_product-inl.hpp"
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace gpt::HWY_NAMESPACE {
+
+/// Causality is resolved in groups of this many rows: a diagonal tile is worked on up to the group of the
+/// diagonal, and inside that group masked. A multiple of every vector's length.
+inline constexpr int64_t causal_group = 16;
+
+/// A tile of scores, stored by key: element (key, query) at key·attention_tile + query, so that a vector
+/// holds many queries and the softmax needs no sums across its lanes.
+struct ScoreTile {
+  int64_t first_query;
+  int64_t first_key;
+  int64_t queries;
+  int64_t keys;
+
+  bool diagonal() const { return first_query == first_key; }
+  int64_t padded_queries() const { return round_up(queries, lanes); }
+  /// Keys that the queries [.., end) of the tile may see, rounded up to the causal group.
+  int64_t keys_before(int64_t end) const {
+    return diagonal() ? std::min(keys, round_up(end, causal_group)) : keys;
+  }
+};
+
+/// Copies rows of head_size floats, `stride` apart, to rows of `padded` floats with zeros behind, times
+/// `scale`.
+HWY_INLINE void pack_rows(float* out, const float* in, int64_t stride, int64_t rows,
+                          const AttentionShape& shape, float scale) {
+  const int64_t padded = shape.padded();
+  const int64_t size = shape.head_size;
+  const Vector factor = broadcast(scale);
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* from = in + i * stride;
+    float* to = out + i * padded;
+    for_vectors(
+        0, size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
+        [&](int64_t d, int64_t n) HWY_ATTR { store(hn::Mul(load_n(from + d, n), factor), to + d); });
+    for (int64_t d = round_up(size, lanes); d < padded; d += lanes) store(broadcast(0.0F), to + d);
+  }
+}
+
+/// Packs a tile's rows and their transpose (padded, attention_tile); missing rows are zero.
+HWY_INLINE void pack_query_tile(float* packed, float* transposed, const float* in, int64_t stride,
+                                int64_t rows, const AttentionShape& shape, float scale) {
+  const int64_t padded = shape.padded();
+  pack_rows(packed, in, stride, rows, shape, scale);
+  std::fill(packed + rows * padded, packed + attention_tile * padded, 0.0F);
+  transpose(transposed, attention_tile, packed, padded, round_up(rows, causal_group), padded);
+}
+
+/// out(key, query) = Σ over d of rows(key, d)·columns(d, query)
+HWY_INLINE void score_product(float* out, const ScoreTile& tile, const float* rows, const float* columns,
+                              const AttentionShape& shape) {
+  const int64_t panel = 2 * lanes;
+  for (int64_t q = 0; q < tile.padded_queries(); q += panel) {
+    const int64_t width = std::min(panel, tile.padded_queries() - q);
+    tile_product(out + q, attention_tile, {rows, shape.padded(), 1}, columns + q, attention_tile,
+                 tile.keys_before(q + width), width, shape.head_size, false);
+  }
+}
+
+/// out(query, d) = or += Σ over keys of weights(key, query)·rows(key, d)
+HWY_INLINE void sum_over_keys(float* out, const ScoreTile& tile, const float* weights, const float* rows,
+                              const AttentionShape& shape, bool accumulate) {
+  const int64_t padded = shape.padded();
+  const int64_t group = tile.diagonal() ? causal_group : attention_tile;
+  for (int64_t q = 0; q < tile.queries; q += group) {
+    const int64_t count = std::min(group, tile.queries - q);
+    tile_product(out + q * padded, padded, {weights + q, 1, attention_tile}, rows, padded, count, padded,
+                 tile.keys_before(q + count), accumulate);
+  }
+}
+
+/// out(key, d) += Σ over queries of weights(key, query)·rows(query, d)
+HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float* weights, const float* rows,
+                                 const AttentionShape& shape) {
+  const int64_t padded = shape.padded();
+  const int64_t group = tile.diagonal() ? causal_group : attention_tile;
+  for (int64_t k = 0; k < tile.keys; k += group) {
+    const int64_t count = std::min(group, tile.keys - k);
+    const int64_t first = tile.diagonal() ? k : 0;
+    tile_product(out + k * padded, padded, {weights + k * attention_tile + first, attention_tile, 1},
+                 rows + first * padded, padded, count, padded, tile.queries - first, true);
+  }
+}
+
+/// Lanes whose query may see `key`, both counted inside a diagonal tile.
+HWY_INLINE hn::Mask<FloatTag> may_see(int64_t first_query, int64_t key) {
+  return hn::Ge(hn::Iota(float_tag, static_cast<float>(first_query)), broadcast(static_cast<float>(key)));
+}
+
+/// Scratch for the dropout of a tile: factors by query, by key, and of one row.
+inline constexpr int64_t dropout_tile_floats =
+    2 * attention_tile * attention_tile + attention_tile + dropout_slack;
+
+/// Factors of the tile's probabilities by key, or null without dropout. Element (query, key) of head h has
+/// number (h·T + query)·T + key in its sequence.
+HWY_INLINE const float* dropout_tile(const ScoreTile& tile, const AttentionShape& shape, int64_t sequence,
+                                     int64_t head, float* scratch) {
+  if (!shape.dropout.active()) return nullptr;
+  float* by_query = scratch;
+  float* by_key = by_query + attention_tile * attention_tile;
+  float* row = by_key + attention_tile * attention_tile;
+  for (int64_t q = 0; q < tile.queries; ++q) {
+    const int64_t first = (head * shape.positions + tile.first_query + q) * shape.positions + tile.first_key;
+    std::copy_n(dropout_factors(shape.dropout, sequence, first, tile.keys, row), tile.keys,
+                by_query + q * attention_tile);
+  }
+  transpose(by_key, attention_tile, by_query, attention_tile, round_up(tile.queries, 4),
+            round_up(tile.keys, 4));
+  return by_key;
+}
+
+}  // namespace gpt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

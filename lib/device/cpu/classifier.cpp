@@ -1,0 +1,53 @@
+#include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/cross_entropy.hpp"
+#include "device/cpu/parallel.hpp"
+
+#include <algorithm>
+
+namespace gpt {
+namespace {
+
+constexpr int64_t most_rows = 1024;  // of a tile: fewer starve the product of the weight gradient
+
+}  // namespace
+
+void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor w, Tensor targets,
+                        int64_t vocabulary, float scale, Write write, Queue&) {
+  require_f32("classifier", {dx, dw, x, w});
+  const int64_t rows = x.rows();
+  const int64_t width = x.columns();
+  const int64_t padded = w.dim(0);
+  expects(w.dim(1) == width && targets.size() == rows && vocabulary >= 1 && vocabulary <= padded);
+  expects(!dx == !dw && loss_sum.dtype() == DType::f64);
+  const int64_t tiles = ceil_div(rows, most_rows);
+  const int64_t tile_rows = ceil_div(rows, tiles);
+  logits_.reserve(tile_rows * padded);
+  losses_.resize(static_cast<size_t>(rows));
+  const Tensor hidden = x.view({rows, width});
+  const Tensor d_hidden = dx ? dx.view({rows, width}) : Tensor{};
+
+  for (int64_t begin = 0; begin < rows; begin += tile_rows) {
+    const Range tile{begin, std::min(begin + tile_rows, rows)};
+    const LinearShape shape{.rows = tile.size(), .in = width, .out = padded};
+    const float* input = hidden.slice(tile).data<float>();
+    float* logits = logits_.of(0);
+    products_.forward(logits, input, w.data<float>(), nullptr, shape);
+    parallel_ranges(threads_, tile.size(), 1, [&](Range part, int) {
+      for (int64_t row = part.begin; row < part.end; ++row) {
+        const int64_t target = targets.data<int32_t>()[tile.begin + row];
+        expects(target >= 0 && target < vocabulary);
+        float* values = logits + row * padded;
+        losses_[static_cast<size_t>(tile.begin + row)] =
+            dx ? cross_entropy_gradient(values, vocabulary, padded, target, scale)
+               : cross_entropy(values, vocabulary, target);
+      }
+    });
+    if (!dx) continue;
+    products_.backward_input(d_hidden.slice(tile).data<float>(), logits, w.data<float>(), shape);
+    products_.backward_weight(dw.data<float>(), nullptr, logits, input, shape,
+                              begin == 0 ? write : Write::accumulate);
+  }
+  for (double loss : losses_) *loss_sum.data<double>() += loss;
+}
+
+}  // namespace gpt

@@ -1,0 +1,61 @@
+#include "base/error.hpp"
+#include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/cpu_queue.hpp"
+#include "device/cpu/flush_to_zero.hpp"
+#include "device/cpu/huge_pages.hpp"
+#include "device/cpu/instruction_set.hpp"
+#include "device/device.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <memory>
+#include <omp.h>
+#include <sched.h>
+#include <thread>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+class CpuDevice : public Device {
+public:
+  explicit CpuDevice(int threads) : threads_(threads), ops_(threads, *this) {
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(threads)
+    flush_denormals_to_zero();
+  }
+
+  void* allocate(int64_t bytes) override { return allocate_pages(bytes, threads_); }
+  void release(void* data, int64_t bytes) override { release_pages(data, bytes); }
+
+  std::string name() const override {
+    return fmt::format("CPU, {} thread{}, {}", threads_, threads_ == 1 ? "" : "s", instruction_set());
+  }
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(threads_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
+  Ops& ops() override { return ops_; }
+
+private:
+  int threads_;
+  CpuOps ops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  constexpr int most = 4096;
+  validate(threads >= 1 && threads <= most, "--threads {} is out of range: use 1 to {}", threads, most);
+  return std::make_unique<CpuDevice>(threads);
+}
+
+int usable_cores() {
+  // A fixed cpu_set_t ends at 1024 cores; the kernel refuses masks smaller than its own.
+  for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
+    std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(capacity) / sizeof(cpu_set_t));
+    const size_t bytes = mask.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, mask.data()) == 0) return std::max(CPU_COUNT_S(bytes, mask.data()), 1);
+  }
+  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+}
+
+}  // namespace gpt

@@ -1,0 +1,97 @@
+#include "device/cpu/elementwise.hpp"
+
+// clang-format off: the kernels' headers must follow the one that repeats this file for each instruction set
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/elementwise.cpp"
+#include <hwy/foreach_target.h>
+// clang-format on
+
+#include "device/cpu/bfloat16-inl.hpp"
+#include "device/cpu/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace gpt::HWY_NAMESPACE {
+
+constexpr float twice_root = 1.5957691216F;  // 2·√(2/π)
+constexpr float cubic = 0.044715F;
+
+/// ½(1 + tanh(u)) = sigmoid(2u), u = √(2/π)(x + 0.044715 x³)
+HWY_INLINE Vector gelu_gate(Vector x) {
+  const Vector one = broadcast(1.0F);
+  const Vector slope = hn::MulAdd(hn::Mul(x, broadcast(-twice_root * cubic)), x, broadcast(-twice_root));
+  return hn::Div(one, hn::Add(one, exponential(hn::Mul(x, slope))));
+}
+
+HWY_INLINE Vector gelu_slope(Vector x) {
+  const Vector one = broadcast(1.0F);
+  const Vector gate = gelu_gate(x);
+  const Vector slope = hn::MulAdd(hn::Mul(x, broadcast(3.0F * twice_root * cubic)), x, broadcast(twice_root));
+  return hn::MulAdd(hn::Mul(hn::Mul(x, gate), hn::Sub(one, gate)), slope, gate);
+}
+
+void gelu_simd(float* y, const float* x, int64_t size) {
+  const auto value = [](Vector v) HWY_ATTR { return hn::Mul(v, gelu_gate(v)); };
+  for_vectors(
+      0, size, [&](int64_t i) HWY_ATTR { store(value(load(x + i)), y + i); },
+      [&](int64_t i, int64_t n) HWY_ATTR { store_n(value(load_n(x + i, n)), y + i, n); });
+}
+
+void multiply_by_gelu_slope_simd(float* d, const float* x, int64_t size) {
+  for_vectors(
+      0, size, [&](int64_t i) HWY_ATTR { store(hn::Mul(load(d + i), gelu_slope(load(x + i))), d + i); },
+      [&](int64_t i, int64_t n)
+          HWY_ATTR { store_n(hn::Mul(load_n(d + i, n), gelu_slope(load_n(x + i, n))), d + i, n); });
+}
+
+void add_to_simd(float* y, const float* x, int64_t size) {
+  for_vectors(
+      0, size, [&](int64_t i) HWY_ATTR { store(hn::Add(load(y + i), load(x + i)), y + i); },
+      [&](int64_t i, int64_t n) HWY_ATTR { store_n(hn::Add(load_n(y + i, n), load_n(x + i, n)), y + i, n); });
+}
+
+void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) {
+  for_vectors(
+      0, size, [&](int64_t i) HWY_ATTR { store_rounded(load(x + i), y + i); },
+      [&](int64_t i, int64_t n) {
+        for (int64_t k = i; k < i + n; ++k) y[k] = bfloat16(x[k]);
+      });
+}
+
+void widen_bfloat16_simd(float* y, const bfloat16* x, int64_t size) {
+  for_vectors(
+      0, size, [&](int64_t i) HWY_ATTR { store(load_widened(x + i), y + i); },
+      [&](int64_t i, int64_t n) {
+        for (int64_t k = i; k < i + n; ++k) y[k] = static_cast<float>(x[k]);
+      });
+}
+
+}  // namespace gpt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gpt {
+
+HWY_EXPORT(gelu_simd);
+HWY_EXPORT(multiply_by_gelu_slope_simd);
+HWY_EXPORT(add_to_simd);
+HWY_EXPORT(round_to_bfloat16_simd);
+HWY_EXPORT(widen_bfloat16_simd);
+
+void gelu(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(gelu_simd)(y, x, size); }
+
+void multiply_by_gelu_slope(float* d, const float* x, int64_t size) {
+  HWY_DYNAMIC_DISPATCH(multiply_by_gelu_slope_simd)(d, x, size);
+}
+
+void add_to(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(add_to_simd)(y, x, size); }
+
+void round_to_bfloat16(bfloat16* y, const float* x, int64_t size) {
+  HWY_DYNAMIC_DISPATCH(round_to_bfloat16_simd)(y, x, size);
+}
+
+void widen_bfloat16(float* y, const bfloat16* x, int64_t size) {
+  HWY_DYNAMIC_DISPATCH(widen_bfloat16_simd)(y, x, size);
+}
+
+}  // namespace gpt
+#endif

@@ -1,0 +1,70 @@
+#include "device/cpu/adamw_elements.hpp"
+#include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/elementwise.hpp"
+#include "device/cpu/parallel.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+constexpr int64_t norm_block = 1024;
+
+double& scalar(const Tensor& scalars, StepScalar which) {
+  return scalars.data<double>()[static_cast<int>(which)];
+}
+
+}  // namespace
+
+void CpuOps::square_sums(Tensor sums, Tensor g, Queue&) {
+  require_f32("square_sums", {g});
+  expects(sums.size() == ceil_div(g.size(), norm_block));
+  parallel_ranges(threads_, g.size(), 4 * norm_block, [&](Range range, int) {
+    for (int64_t i = range.begin; i < range.end; i += norm_block)
+      sums.data<double>()[i / norm_block] =
+          sum_of_squares(g.data<float>() + i, std::min(norm_block, range.end - i));
+  });
+}
+
+void CpuOps::clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue&) {
+  expects(scalars.size() == static_cast<int64_t>(StepScalar::count));
+  double sum = 0.0;
+  for (int64_t i = 0; i < sums.size(); ++i) sum += sums.data<double>()[i];
+  const double norm = std::sqrt(sum);
+  scalar(scalars, StepScalar::grad_norm) = norm;
+  scalar(scalars, StepScalar::clip_scale) = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
+  const bool finite = std::isfinite(norm) && std::isfinite(scalar(scalars, StepScalar::loss_sum));
+  scalar(scalars, StepScalar::finite) = finite ? 1.0 : 0.0;
+}
+
+void CpuOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
+                   Queue&) {
+  require_f32("adamw", {p, m, v, g});
+  expects(m.size() == p.size() && v.size() == p.size() && g.size() == p.size());
+  expects((!half || half.size() == p.size()) && step.step >= 1);
+  if (scalar(scalars, StepScalar::finite) == 0.0) return;
+  const double beta1 = static_cast<double>(step.beta1);
+  const double beta2 = static_cast<double>(step.beta2);
+  const double lr = static_cast<double>(step.lr);
+  const AdamWFactors factors{
+      .gradient = static_cast<float>(scalar(scalars, StepScalar::clip_scale)),
+      .beta1 = step.beta1,
+      .one_minus_beta1 = static_cast<float>(1.0 - beta1),
+      .beta2 = step.beta2,
+      .one_minus_beta2 = static_cast<float>(1.0 - beta2),
+      .rate = static_cast<float>(lr / (1.0 - std::pow(beta1, static_cast<double>(step.step)))),
+      .root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step.step)))),
+      .eps = step.eps,
+      .decay = static_cast<float>(1.0 - lr * static_cast<double>(step.weight_decay))};
+  parallel_ranges(threads_, p.size(), elementwise_grain, [&](Range range, int) {
+    const AdamWArrays arrays{.p = p.data<float>() + range.begin,
+                             .half = half ? half.data<bfloat16>() + range.begin : nullptr,
+                             .m = m.data<float>() + range.begin,
+                             .v = v.data<float>() + range.begin,
+                             .g = g.data<float>() + range.begin};
+    adamw_elements(arrays, range.size(), factors);
+  });
+}
+
+}  // namespace gpt

@@ -1,0 +1,76 @@
+// Vector arithmetic that every kernel uses. Included once per instruction set, hence the guard that toggles.
+#if defined(GPT_DEVICE_CPU_SIMD_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef GPT_DEVICE_CPU_SIMD_INL_HPP
+#undef GPT_DEVICE_CPU_SIMD_INL_HPP
+#else
+#define GPT_DEVICE_CPU_SIMD_INL_HPP
+#endif
+
+#include "base/integers.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace gpt::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::CappedTag<float, 16>;
+using Vector = hn::Vec<FloatTag>;
+inline constexpr FloatTag float_tag{};
+inline constexpr int64_t lanes = hn::MaxLanes(FloatTag());
+
+HWY_INLINE Vector load(const float* p) { return hn::LoadU(float_tag, p); }
+HWY_INLINE void store(Vector v, float* p) { hn::StoreU(v, float_tag, p); }
+HWY_INLINE Vector broadcast(float value) { return hn::Set(float_tag, value); }
+
+/// The first n < lanes floats, zeros behind them; nothing beyond them is read.
+HWY_INLINE Vector load_n(const float* p, int64_t n) {
+  HWY_ALIGN float part[lanes] = {};
+  std::memcpy(part, p, static_cast<size_t>(n) * sizeof(float));
+  return hn::Load(float_tag, part);
+}
+HWY_INLINE void store_n(Vector v, float* p, int64_t n) {
+  HWY_ALIGN float part[lanes];
+  hn::Store(v, float_tag, part);
+  std::memcpy(p, part, static_cast<size_t>(n) * sizeof(float));
+}
+
+HWY_INLINE float sum_lanes(Vector v) { return hn::GetLane(hn::SumOfLanes(float_tag, v)); }
+HWY_INLINE float max_lanes(Vector v) { return hn::GetLane(hn::MaxOfLanes(float_tag, v)); }
+
+/// Calls whole(i) for every vector of [begin, end) and rest(i, n) for the n elements left over.
+template <class Whole, class Rest>
+HWY_INLINE void for_vectors(int64_t begin, int64_t end, const Whole& whole, const Rest& rest) {
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) whole(i);
+  if (i < end) rest(i, end - i);
+}
+
+/// e^x, relative error below 2e-7; x is clamped to [−87.3, 88.3], NaN stays NaN. Reduction by Cody and Waite
+/// (1980) to |r| ≤ ln(2)/2, Taylor polynomial of degree 7.
+HWY_INLINE Vector exponential(Vector x) {
+  const hn::RebindToSigned<FloatTag> integer_tag;
+  // The constant first: x86 answers with the second operand when one is NaN.
+  x = hn::Min(broadcast(88.3F), hn::Max(broadcast(-87.3F), x));
+  const Vector n = hn::Round(hn::Mul(x, broadcast(1.44269504F)));
+  Vector r = hn::NegMulAdd(n, broadcast(0.693145752F), x);
+  r = hn::NegMulAdd(n, broadcast(1.42860677e-6F), r);
+  Vector p = broadcast(1.0F / 5040);
+  p = hn::MulAdd(p, r, broadcast(1.0F / 720));
+  p = hn::MulAdd(p, r, broadcast(1.0F / 120));
+  p = hn::MulAdd(p, r, broadcast(1.0F / 24));
+  p = hn::MulAdd(p, r, broadcast(1.0F / 6));
+  p = hn::MulAdd(p, r, broadcast(0.5F));
+  p = hn::MulAdd(p, r, broadcast(1.0F));
+  p = hn::MulAdd(p, r, broadcast(1.0F));
+  const auto exponent = hn::Add(hn::ConvertTo(integer_tag, n), hn::Set(integer_tag, 127));
+  return hn::Mul(p, hn::BitCast(float_tag, hn::ShiftLeft<23>(exponent)));
+}
+
+}  // namespace gpt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "device/buffer.hpp"
+#include "device/ops.hpp"
+#include "device/queue.hpp"
+
+#include <memory>
+#include <string>
+
+namespace gpt {
+
+/// A place that computes: its memory, its queues, its operations.
+class Device : public Allocator {
+public:
+  virtual std::string name() const = 0;  ///< for people: "CPU, 2 threads, AVX-512"
+  virtual std::unique_ptr<Queue> make_queue() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  virtual Ops& ops() = 0;
+};
+
+/// The CPU with `threads` OpenMP threads; huge pages where the system gives them.
+std::unique_ptr<Device> make_cpu_device(int threads);
+
+/// Cores that this process may run on: the size of its affinity mask.
+int usable_cores();
+
+/// "compiled 2.6.3, loaded 2.6.3": the library of matrix products.
+std::string math_library_version();
+
+}  // namespace gpt

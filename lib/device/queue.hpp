@@ -1,0 +1,37 @@
+#pragma once
+
+#include "device/tensor.hpp"
+
+#include <functional>
+
+namespace gpt {
+
+/// A mark in a queue's order. Made by Device::make_event; belongs to the backend of its device.
+class Event {
+public:
+  virtual ~Event() = default;
+  /// The caller waits until what stood before the last record is done; at once if there was none.
+  virtual void synchronize() = 0;
+};
+
+/// Work in order. On CUDA a stream; on the CPU work runs as it is given.
+class Queue {
+public:
+  virtual ~Queue() = default;
+
+  /// dst = src, same dtype and size; either may be host memory.
+  virtual void copy(Tensor dst, Tensor src) = 0;
+  virtual void zero(Tensor dst) = 0;
+
+  /// Runs `task` on the host when all work before it is done; work after it waits for it. The task must not
+  /// call the device.
+  virtual void host(std::function<void()> task) = 0;
+
+  virtual void record(Event& event) = 0;
+  /// Work given from now on waits for what stood before `event` was recorded.
+  virtual void wait(Event& event) = 0;
+  /// The caller waits until the queue is empty.
+  virtual void synchronize() = 0;
+};
+
+}  // namespace gpt
