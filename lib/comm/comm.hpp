@@ -1,0 +1,64 @@
+#pragma once
+
+#include "base/integers.hpp"
+#include "comm/world.hpp"
+#include "device/queue.hpp"
+
+#include <memory>
+#include <string>
+
+namespace gpt {
+
+/// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
+/// operations in the same order with the same counts. dtypes f32, bf16, f64; any count from 0 on. A group of
+/// one rank is the ordinary path.
+class Comm {
+public:
+  /// Elements that every part begins at a multiple of.
+  static constexpr int64_t alignment = 16;
+
+  virtual ~Comm() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string name() const = 0;  ///< for logs: "flat MPI, 4 ranks"
+
+  /// out = Σ over ranks of in; out may be in.
+  virtual void all_reduce(Tensor out, Tensor in, Queue&) = 0;
+
+  /// Sums over the ranks so that owned(data.size()) and tail(data.size()) hold the sum; the rest of `data` is
+  /// undefined afterwards.
+  virtual void reduce_scatter(Tensor data, Queue&) = 0;
+
+  /// Every rank gives owned(data.size()) and receives the other ranks' parts; the tail is not touched.
+  virtual void all_gather(Tensor data, Queue&) = 0;
+
+  virtual void broadcast(Tensor data, int root, Queue&) = 0;
+  virtual void barrier(Queue&) = 0;
+
+  /// Which part of `count` elements this rank holds after reduce_scatter: equal parts, each a multiple of 16
+  /// elements, in the order that the implementation leaves them. Empty on ranks that own nothing: surplus
+  /// ranks of uneven nodes. Nobody else computes slices.
+  virtual Range owned(int64_t count) const = 0;
+
+  /// What does not divide into equal aligned parts: reduced everywhere and updated by all.
+  Range tail(int64_t count) const;
+
+protected:
+  /// Ranks that own a part.
+  virtual int64_t owners() const { return size(); }
+  /// Elements of one owner's part.
+  int64_t part_size(int64_t count) const;
+};
+
+/// Elements that travel in one MPI call: MPI counts in int, and some transports count bytes so too.
+constexpr int64_t default_chunk = int64_t{1} << 26;
+
+/// Flat: one MPI communicator. Holds a duplicate of `group`; collective over it.
+std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, int64_t chunk = default_chunk);
+
+/// Reduce-scatter inside the node, all-reduce between peers, all-gather inside the node (docs/reduction.md).
+/// Uneven nodes: with k the smallest number of ranks on a node, the node's sum goes to k lanes; surplus ranks
+/// only add and receive. Collective over the world.
+std::unique_ptr<Comm> make_hierarchical_comm(const World& world, int64_t chunk = default_chunk);
+
+}  // namespace gpt

@@ -1,0 +1,196 @@
+#include "comm/world.hpp"
+
+#include "base/contracts.hpp"
+#include "base/fault.hpp"
+#include "comm/launch.hpp"
+#include "comm/node_layout.hpp"
+#include "comm/texts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+namespace gpt {
+namespace {
+
+std::string program_name(const char* path) {
+  const std::string_view text = path == nullptr ? "gpt" : path;
+  return std::string(text.substr(text.rfind('/') + 1));
+}
+
+// One write, so that lines of several ranks do not mix.
+void print_error(std::string_view program, std::string_view message) {
+  const std::string line = fmt::format("{}: {}\n", program, message);
+  std::fflush(stdout);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+int exit_code_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return static_cast<int>(own != nullptr ? own->code() : ExitCode::failed);
+}
+
+CommHandle split(MPI_Comm comm, int color, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, color, key, &part));
+  CommHandle handle(part);
+  check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
+  return handle;
+}
+
+// The node of every rank as MPI finds it: ranks that can share memory.
+NodeOfRank find_nodes(int rank, int size) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &part));
+  const CommHandle shared(part);
+  int first = rank;
+  check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, part));
+  NodeOfRank firsts(static_cast<size_t>(size));
+  check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  return number_nodes(firsts);
+}
+
+}  // namespace
+
+World::World(int& argc, char**& argv) : program_(program_name(argc > 0 ? argv[0] : nullptr)) {
+  std::optional<std::string> fault = lone_task_fault([](const char* name) { return std::getenv(name); });
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  int provided = 0;
+  if (initialized != 0) {
+    check_mpi(MPI_Query_thread(&provided));
+  } else {
+    const std::optional<std::string> certain = unmanaged_step_fault(environ);
+    validate(!certain, "{}", certain.value_or(""));
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+    owns_mpi_ = true;
+  }
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_));
+
+  if (size_ > 1) fault.reset();
+  if (provided < MPI_THREAD_MULTIPLE) {
+    fault = "this MPI library does not serve several threads (MPI_THREAD_MULTIPLE): use a build that does";
+  }
+  if (fault) {
+    if (owns_mpi_) MPI_Finalize();  // both faults are found by every rank of this world
+    throw SharedError(*fault, ExitCode::usage);
+  }
+
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(name.data(), &length));
+  host_.assign(name.data(), static_cast<size_t>(length));
+  found_ = find_nodes(rank_, size_);
+  const NodePlace place = place_of(rank_, found_);
+  local_rank_ = place.index;
+  local_size_ = place.size;
+}
+
+World::~World() {
+  if (std::uncaught_exceptions() > 0) {
+    node_.release();
+    peers_.release();
+    return;
+  }
+  node_.reset();
+  peers_.reset();
+  if (owns_mpi_) MPI_Finalize();
+}
+
+void World::set_layout(const NodeLayout& layout) {
+  expects(!node_);
+  const std::string of_root = broadcast(layout.text);
+  const std::vector<std::string> hosts = gather(host_);
+  NodeOfRank nodes = found_;
+  everywhere([&] {
+    validate(layout.text == of_root,
+             "--node-layout is '{}' here, but '{}' on rank 0: give all ranks the same", layout.text, of_root);
+    if (layout.text.empty()) return;
+    nodes = parse_node_layout(layout.text, size_);
+    validate_splits_only(nodes, found_, hosts);
+  });
+  pretended_ = nodes != found_;
+  disagreement_ = host_disagreement(nodes, hosts);
+
+  const NodePlace place = place_of(rank_, nodes);
+  node_index_ = place.node;
+  nodes_ = place.nodes;
+  node_rank_ = place.index;
+  node_size_ = place.size;
+  node_ = split(MPI_COMM_WORLD, node_index_, rank_);
+  peers_ = split(MPI_COMM_WORLD, node_rank_, node_index_);
+}
+
+void World::everywhere(const std::function<void()>& work) const {
+  std::string message;
+  int code = 0;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    message = error.what();
+    code = std::max(exit_code_of(error), 1);
+  }
+  std::vector<int> codes(static_cast<size_t>(size_));
+  check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  const auto failed = std::ranges::find_if(codes, [](int other) { return other != 0; });
+  if (failed == codes.end()) return;
+
+  const std::vector<std::string> messages = gather(message);
+  const std::vector<std::string> hosts = gather(host_);
+  const auto first = static_cast<size_t>(failed - codes.begin());
+  const bool alike =
+      std::ranges::count(codes, 0) == 0 &&
+      std::ranges::all_of(messages, [&](const auto& other) { return other == messages[first]; });
+  throw SharedError(
+      alike ? messages[first] : fmt::format("rank {} on {}: {}", first, hosts[first], messages[first]),
+      static_cast<ExitCode>(codes[first]));
+}
+
+std::string World::broadcast(std::string text) const {
+  return broadcast_text(std::move(text), MPI_COMM_WORLD);
+}
+
+std::vector<std::string> World::gather(std::string_view text) const {
+  return gather_texts(text, MPI_COMM_WORLD);
+}
+
+void World::barrier() const { check_mpi(MPI_Barrier(MPI_COMM_WORLD)); }
+
+int World::fail(const std::exception& error) const {
+  const int code = exit_code_of(error);
+  const bool shared = dynamic_cast<const SharedError*>(&error) != nullptr;
+  if (shared || size_ == 1) {
+    if (is_root()) print_error(program_, error.what());
+    return code;
+  }
+  print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body) {
+  const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
+  try {
+    World world(argc, argv);
+    try {
+      world.everywhere([&] { configure_faults(world.rank()); });
+      return body(world, argc, argv);
+    } catch (const std::exception& error) {
+      return world.fail(error);
+    }
+  } catch (const std::exception& error) {
+    print_error(program, error.what());
+    return exit_code_of(error);
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "base/mpi.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt {
+
+/// Which ranks are treated as one node. Empty: those that share memory.
+///
+/// "3,1" says ranks per node in rank order; "@0,1,0,1" says a node for each rank. A pretended layout may
+/// split real nodes, never join them.
+struct NodeLayout {
+  std::string text;
+};
+
+/// Ranks of one job and how they sit on nodes.
+///
+/// `node` holds the ranks that share memory with this one, ordered by world rank; `peers` holds the ranks
+/// with this one's index on every node (uneven nodes: those that have that many ranks). With one rank, all
+/// are that rank.
+class World {
+public:
+  /// Starts MPI with full thread support, unless the caller has started it and will finalize it.
+  /// @throws Error if MPI cannot serve threads, or if a batch system started several tasks that MPI sees as
+  ///         separate worlds (docs/running.md)
+  World(int& argc, char**& argv);
+
+  /// Finalizes MPI, unless an exception is passing: then the other ranks will never reach their own
+  /// MPI_Finalize, and waiting for them would hang the job that should be aborting.
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// Builds `node` and `peers`. Collective; called once, before either is used.
+  /// @throws Error(usage) if the layout does not add up to the job's size or joins ranks of different hosts
+  void set_layout(const NodeLayout& layout);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool is_root() const { return rank_ == 0; }
+  const std::string& host() const { return host_; }
+
+  int node_index() const { return node_index_; }  ///< this rank's node
+  int nodes() const { return nodes_; }
+  int node_rank() const { return node_rank_; }  ///< this rank's index on its node
+  int node_size() const { return node_size_; }
+  bool pretended() const { return pretended_; }  ///< the layout was given and is not the one found
+
+  /// Among the ranks that really share this one's memory, whatever the layout pretends: to divide a host's
+  /// cores and GPUs by. Known from the start.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+
+  /// A sentence for the log when ranks with one host name stand on different nodes; else empty.
+  const std::string& layout_disagreement() const { return disagreement_; }
+
+  MPI_Comm world() const { return MPI_COMM_WORLD; }
+  MPI_Comm node() const { return node_.get(); }
+  MPI_Comm peers() const { return peers_.get(); }
+
+  /// Runs `work` on every rank; if it throws anywhere, throws on every rank the Error of the lowest rank that
+  /// failed, its message led by rank and host when not all ranks failed alike. Collective: `work` must not
+  /// be, or must fail on all ranks or none.
+  void everywhere(const std::function<void()>& work) const;
+
+  /// Root's text on every rank. Collective.
+  std::string broadcast(std::string text) const;
+  /// Every rank's text, by rank, on every rank. Collective.
+  std::vector<std::string> gather(std::string_view text) const;
+  void barrier() const;
+
+  /// For `main`'s catch: prints the error and returns its exit code when all ranks hold it (see everywhere);
+  /// otherwise prints it with rank and host and ends all ranks with MPI_Abort.
+  int fail(const std::exception& error) const;
+
+private:
+  std::string program_;
+  bool owns_mpi_ = false;
+  int rank_ = 0;
+  int size_ = 1;
+  std::string host_;
+  std::vector<int> found_;  // the node of every rank, by shared memory
+  int local_rank_ = 0, local_size_ = 1;
+  int node_index_ = 0, nodes_ = 1, node_rank_ = 0, node_size_ = 1;
+  bool pretended_ = false;
+  std::string disagreement_;
+  CommHandle node_;
+  CommHandle peers_;
+};
+
+/// An error that every rank of the job holds: no rank waits for another because of it.
+class SharedError : public Error {
+public:
+  using Error::Error;
+};
+
+/// Body of a program's main: starts MPI, runs `body`, and turns errors into messages and exit codes.
+int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body);
+
+}  // namespace gpt
