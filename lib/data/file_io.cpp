@@ -1,0 +1,98 @@
+#include "data/file_io.hpp"
+
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+std::string reason() { return std::generic_category().message(errno); }
+
+void sync(const std::string& path, int flags) {
+  const FileHandle file(::open(path.c_str(), flags | O_CLOEXEC));
+  validate(file && ::fsync(file.get()) == 0, ExitCode::failed, "cannot bring {} to the disk: {}", path,
+           reason());
+}
+
+}  // namespace
+
+void FileTraits::release(type descriptor) { ::close(descriptor); }
+
+FileHandle open_regular_file(const std::string& path) {
+  FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not make it wait
+  validate(static_cast<bool>(file), "cannot read {}: {}", path, reason());
+  struct stat status {};
+  validate(::fstat(file.get(), &status) == 0, "cannot read {}: {}", path, reason());
+  validate(S_ISREG(status.st_mode),
+           "cannot read {}: it is not a regular file; write its contents into one first", path);
+  return file;
+}
+
+int64_t file_size(const FileHandle& file, const std::string& path) {
+  struct stat status {};
+  validate(::fstat(file.get(), &status) == 0, ExitCode::failed, "cannot examine {}: {}", path, reason());
+  return status.st_size;
+}
+
+int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got =
+        ::pread(file.get(), out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
+    if (got == 0) break;
+    if (got < 0 && errno == EINTR) continue;
+    validate(got > 0, ExitCode::failed, "reading {} at byte {} failed: {}", path,
+             offset + static_cast<int64_t>(done), reason());
+    done += static_cast<size_t>(got);
+  }
+  return static_cast<int64_t>(done);
+}
+
+void write_at(const FileHandle& file, const std::string& path, int64_t offset,
+              std::span<const std::byte> bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t put =
+        ::pwrite(file.get(), bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
+    if (put < 0 && errno == EINTR) continue;
+    validate(put > 0, ExitCode::failed, "writing {} failed: {}", path, reason());
+    done += static_cast<size_t>(put);
+  }
+}
+
+FileHandle open_nameless_file(const std::string& folder) {
+  std::string name = folder + "/.gpt_data-XXXXXX";
+  FileHandle file(::mkostemp(name.data(), O_CLOEXEC));
+  validate(static_cast<bool>(file), ExitCode::failed, "cannot make a temporary file in {}: {}", folder,
+           reason());
+  ::unlink(name.c_str());
+  return file;
+}
+
+void publish_file(const std::string& partial, const std::string& path) {
+  sync(partial, O_RDONLY);
+  validate(std::rename(partial.c_str(), path.c_str()) == 0, ExitCode::failed, "cannot rename {} to {}: {}",
+           partial, path, reason());
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  sync(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+}
+
+std::string read_small_file(const std::string& path, int64_t limit) {
+  const FileHandle file = open_regular_file(path);
+  const int64_t size = file_size(file, path);
+  validate(size <= limit, "{} has {} bytes: at most {} are expected here", path, size, limit);
+  std::string text(static_cast<size_t>(size), '\0');
+  const int64_t got = read_at(file, path, 0, std::as_writable_bytes(std::span(text)));
+  text.resize(static_cast<size_t>(got));
+  return text;
+}
+
+}  // namespace gpt

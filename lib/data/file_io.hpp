@@ -1,0 +1,40 @@
+#pragma once
+
+#include "base/handle.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace gpt {
+
+struct FileTraits {
+  using type = int;
+  static type null() { return -1; }
+  static void release(type descriptor);
+};
+using FileHandle = Handle<FileTraits>;
+
+/// A regular file open for reading. @throws Error(usage) naming file and reason
+FileHandle open_regular_file(const std::string& path);
+
+int64_t file_size(const FileHandle& file, const std::string& path);
+
+/// Fills `out` from byte `offset` on; returns fewer bytes only at the end of the file.
+/// @throws Error naming file and reason
+int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset, std::span<std::byte> out);
+
+void write_at(const FileHandle& file, const std::string& path, int64_t offset,
+              std::span<const std::byte> bytes);
+
+/// A temporary file that has no name and is gone when it is closed, on the same disk as `folder`.
+FileHandle open_nameless_file(const std::string& folder);
+
+/// Makes the finished file `partial` appear as `path`: contents on the disk first, then the name.
+void publish_file(const std::string& partial, const std::string& path);
+
+/// The whole of a small file. @throws Error(usage) if it is longer than `limit`
+std::string read_small_file(const std::string& path, int64_t limit);
+
+}  // namespace gpt

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpt {
+
+/// One code point at the start of a text. `length` is in bytes; 0 when there is none.
+struct Utf8Char {
+  char32_t code = 0;
+  int length = 0;
+  bool truncated = false;  ///< length is 0 only because the text ends inside a character that is valid so far
+};
+
+/// first_utf8 for a text that does not begin with ASCII.
+Utf8Char first_multibyte_utf8(std::string_view text);
+
+/// The first code point of `text` (not empty), by the strict rules of RFC 3629: no overlong forms, no
+/// surrogates, nothing above U+10FFFF.
+inline Utf8Char first_utf8(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  return lead < 0x80 ? Utf8Char{lead, 1, false} : first_multibyte_utf8(text);
+}
+
+/// A Unicode scalar value: what UTF-8 can hold.
+constexpr bool is_scalar(char32_t code) { return code < 0xD800 || (code > 0xDFFF && code <= 0x10FFFF); }
+
+/// How much of `text` is left without a character that is cut off at its end.
+size_t whole_characters(std::string_view text);
+
+void append_utf8(std::string& out, char32_t code);
+
+/// For messages: "U+00E9 'é'", without the quoted part for control characters.
+std::string describe_char(char32_t code);
+
+}  // namespace gpt
