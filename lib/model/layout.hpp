@@ -1,0 +1,58 @@
+#pragma once
+
+#include "base/integers.hpp"
+#include "model/config.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt {
+
+/// One parameter inside the flat buffer.
+struct Parameter {
+  std::string name;            ///< "h.0.attn.c_attn.weight"
+  std::vector<int64_t> shape;  ///< as named views show it; the embedding's storage has padded rows behind it
+  int64_t offset = 0;          ///< in elements of the flat buffer
+  int64_t stored = 0;          ///< elements it takes, row padding included
+  bool decays = false;         ///< weight decay applies: matrices only
+
+  int64_t size() const;  ///< product of `shape`
+};
+
+/// Parameters whose gradients finish together: a transformer block, the final norm, the embeddings. Matrices
+/// first, so that [range.begin, decay_end) decays and the rest does not.
+struct Section {
+  std::string name;
+  Range range;
+  int64_t decay_end = 0;
+};
+
+/// The single map of all parameters. Parameters, gradients and optimizer state are flat buffers of size()
+/// that share it. Sections are padded to multiples of 1024 elements, padding is zero and stays zero; nothing
+/// here depends on the rank count. Order: blocks 0…L−1, final norm, embeddings (which finish last in
+/// backward).
+class Layout {
+public:
+  static constexpr int64_t block = 1024;  ///< unit of section padding and of gradient-norm sums
+
+  explicit Layout(const GptConfig& config);
+
+  int64_t size() const { return size_; }  ///< elements of a flat buffer
+  int64_t parameters() const;             ///< elements without any padding
+  const std::vector<Parameter>& all() const { return parameters_; }
+  const std::vector<Section>& sections() const { return sections_; }
+  const Parameter* find(std::string_view name) const;  ///< null if there is none of that name
+
+  int64_t block_section(int64_t layer) const { return layer; }
+  int64_t norm_section() const { return static_cast<int64_t>(sections_.size()) - 2; }
+  int64_t embedding_section() const { return static_cast<int64_t>(sections_.size()) - 1; }
+
+private:
+  std::vector<Parameter> parameters_;
+  std::vector<Section> sections_;
+  int64_t size_ = 0;
+};
+
+}  // namespace gpt
