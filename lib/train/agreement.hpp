@@ -1,0 +1,21 @@
+#pragma once
+
+#include "comm/world.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpt {
+
+/// Named values that must be the same on all ranks.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+/// Collective. @throws SharedError(usage) naming each field that differs, its values, and the ranks that have
+/// them
+void compare_ranks(const World& world, const Facts& facts);
+
+/// What this process runs: a hash of the executable, versions of the libraries that it loaded.
+Facts build_facts();
+
+}  // namespace gpt

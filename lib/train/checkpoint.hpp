@@ -1,0 +1,80 @@
+#pragma once
+
+#include "base/integers.hpp"
+#include "comm/world.hpp"
+#include "device/tensor.hpp"
+#include "model/config.hpp"
+#include "model/layout.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt {
+
+/// Everything in a checkpoint but the flat state.
+struct CheckpointHeader {
+  static constexpr int64_t format = 1;
+
+  int64_t step = 0;            ///< optimizer steps done
+  int64_t cursor = 0;          ///< windows consumed per lane
+  std::vector<Range> skipped;  ///< cursor ranges passed over
+  uint64_t run_id = 0;
+  int64_t branch = 0;        ///< grows when a run resumes from a file that is not its newest
+  int64_t parent_step = -1;  ///< step this branch began from; -1: from nothing
+  GptConfig model;
+  std::string configuration;  ///< the run's options as an ini text
+  std::string tokenizer;      ///< Tokenizer::serialize()
+  uint64_t dataset_fingerprint = 0;
+  std::string dataset_source;  ///< for people
+};
+
+/// A flat buffer on the host that goes into `/state/NAME` (f32, Layout::size() elements).
+struct StateTensor {
+  std::string name;  ///< "params", "m", "v", …
+  Tensor data;
+};
+
+/// "step-00000020.h5"
+std::string checkpoint_name(int64_t step);
+
+/// Writes all ranks' state as one file (docs/checkpoint-format.md) under `folder`: partial name, parallel
+/// slabs, fsync, commit record, rename, fsync of the folder. A file with the final name is whole; an existing
+/// one is set aside with a suffix. Collective; every rank holds the whole state and writes its part of it.
+/// @throws SharedError(saving_failed) on all ranks, the partial file removed, when any rank could not write
+void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
+                     const std::vector<StateTensor>& state, const World& world);
+
+/// What is wrong with a file, in one sentence; nothing when its commit record is valid and covers it. Cheap:
+/// one small read.
+std::optional<std::string> checkpoint_fault(const std::string& file);
+
+/// @throws Error(damaged) naming the file and what is wrong
+CheckpointHeader read_checkpoint_header(const std::string& file);
+
+/// Reads the named flat tensors into host memory and verifies every block's checksum. Not collective.
+/// @throws Error(damaged) naming file, tensor and block; Error(usage) if a tensor is not in the file
+void load_state(const std::string& file, const Layout& layout, const std::vector<StateTensor>& state);
+
+/// A checkpoint of a run's folder.
+struct CheckpointFile {
+  std::string path;
+  int64_t step = 0;
+  int64_t branch = 0;
+  uint64_t run_id = 0;
+};
+
+/// What `folder` holds: valid files newest first (branch, then step), and for every other file one sentence.
+struct CheckpointList {
+  std::vector<CheckpointFile> valid;
+  std::vector<std::string> passed_over;
+  bool broken = false;  ///< a file that once was whole, by its name, is among those passed over
+};
+CheckpointList list_checkpoints(const std::string& folder);
+
+/// Deletes valid checkpoints of this run beyond the `keep` newest. Call it after a newer one was committed.
+void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t keep);
+
+}  // namespace gpt

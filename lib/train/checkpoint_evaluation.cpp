@@ -1,0 +1,37 @@
+#include "train/checkpoint_evaluation.hpp"
+
+#include "model/gpt.hpp"
+#include "train/checkpoint.hpp"
+#include "train/evaluator.hpp"
+#include "train/host_copies.hpp"
+
+namespace gpt {
+namespace {
+
+struct NoListener : SectionListener {
+  void before_use(int64_t) override {}
+  void after_gradients(int64_t) override {}
+};
+
+}  // namespace
+
+EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
+                                     const TrainOptions& options, const std::string& file) {
+  const Layout layout(options.model);
+  const std::unique_ptr<Queue> queue = device.make_queue();
+  const TensorBuffer params(device, DType::f32, {layout.size()});
+  std::optional<Evaluator> evaluator;
+  world.everywhere([&] {
+    evaluator.emplace(dataset, options.model.context, options.eval_windows, options.micro_batch, device,
+                      world.rank(), world.size());
+    HostCopies copies({{"params", params}});
+    load_state(file, layout, copies.state());
+    copies.store(*queue);
+  });
+  Gpt model(options.model, device, evaluator->micro_batch(),
+            {.weights = params, .matrices = params, .gradients = {}});
+  NoListener listener;
+  return {.loss = evaluator->mean_loss(model, listener, comm, *queue), .windows = evaluator->windows()};
+}
+
+}  // namespace gpt

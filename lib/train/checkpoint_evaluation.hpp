@@ -1,0 +1,22 @@
+#pragma once
+
+#include "comm/comm.hpp"
+#include "comm/world.hpp"
+#include "data/dataset.hpp"
+#include "device/device.hpp"
+#include "train/options.hpp"
+
+#include <string>
+
+namespace gpt {
+
+struct EvaluationResult {
+  double loss = 0.0;  ///< nats per token
+  int64_t windows = 0;
+};
+
+/// Loss of a checkpoint over the dataset's validation windows. Collective; writes nothing.
+EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
+                                     const TrainOptions& options, const std::string& file);
+
+}  // namespace gpt

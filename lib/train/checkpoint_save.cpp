@@ -1,0 +1,171 @@
+#include "base/contracts.hpp"
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "base/hash.hpp"
+#include "data/file_io.hpp"
+#include "train/checkpoint_format.hpp"
+#include "train/save_files.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+/// One save, by all ranks.
+class Save {
+public:
+  Save(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
+       const std::vector<StateTensor>& state, const World& world)
+      : folder_(folder),
+        path_(folder + "/" + checkpoint_name(header.step)),
+        partial_(path_ + ".partial"),
+        header_(header),
+        layout_(layout),
+        state_(state),
+        world_(world) {}
+
+  void run() {
+    try {
+      world_.everywhere([this] { check_size_limit(state_bytes() + structure_bytes()); });
+      world_.everywhere([this] {
+        if (world_.is_root()) prepare();
+      });
+      write_state();
+      // Dirty pages belong to the node that wrote them; one rank brings its node's to the disk.
+      world_.everywhere([this] {
+        if (world_.node_rank() == 0) sync_file(partial_);
+      });
+      world_.everywhere([this] {
+        if (world_.is_root()) commit();
+      });
+    } catch (const SharedError& error) {
+      if (created_) unlink(partial_.c_str());
+      throw SharedError(fmt::format("cannot save {}: {}", path_, error.what()), ExitCode::saving_failed);
+    }
+  }
+
+private:
+  int64_t state_bytes() const {
+    return std::ssize(state_) * layout_.size() * static_cast<int64_t>(sizeof(float));
+  }
+
+  /// Room for all that HDF5 writes itself: a page for every object and the texts.
+  int64_t structure_bytes() const {
+    const int64_t objects = std::ssize(layout_.all()) + 2 * std::ssize(state_) + 16;
+    return 4096 * objects + std::ssize(header_.configuration) + std::ssize(header_.tokenizer) +
+           std::ssize(header_.dataset_source);
+  }
+
+  /// The structure comes from one process, so that all its bytes are the same whatever the number of ranks,
+  /// and a full disk meets an ordinary error instead of a collective one.
+  void prepare() {
+    make_folder(folder_);
+    set_aside(partial_);
+    created_ = true;
+    {
+      // HDF5 1.10 crashes at the end of the program after a file that it could not finish: an error gives the
+      // room held here back before the file closes.
+      std::optional<H5File> file;
+      const FileHandle room = hold_room(folder_, structure_bytes());
+      file = H5File::create(partial_);
+      write_structure(*file, header_, layout_, state_);
+      for (const StateTensor& tensor : state_)
+        extents_.push_back(extent_of(file->open_dataset(state_path(tensor.name))));
+      file->flush();
+      file->close();
+    }
+    std::ranges::sort(extents_, {}, &Range::begin);
+    end_ = static_cast<int64_t>(std::filesystem::file_size(partial_));
+    check_size_limit(end_ + CommitRecord::bytes);
+    reserve_space(partial_, end_ + CommitRecord::bytes);
+  }
+
+  void write_state() {
+    world_.everywhere([this] {
+      validate(access(partial_.c_str(), R_OK | W_OK) == 0, ExitCode::saving_failed,
+               "{} is not visible or not writable here: checkpoints need a folder that all nodes share",
+               partial_);
+    });
+    std::optional<H5File> file;
+    std::vector<Target> targets;
+    try {
+      world_.everywhere([&] {
+        file = H5File::open_parallel(partial_, world_.world());
+        for (const StateTensor& tensor : state_)
+          targets.push_back({tensor.data.data<float>(), file->open_dataset(state_path(tensor.name)),
+                             file->open_dataset(checksum_path(tensor.name))});
+      });
+      world_.everywhere([&] {
+        for (Target& target : targets) write_part(target);
+      });
+      targets.clear();
+      world_.everywhere([&] { file->close(); });
+    } catch (const SharedError&) {
+      if (file) file->abandon();
+      throw;
+    }
+  }
+
+  struct Target {
+    const float* data;
+    H5Dataset values;
+    H5Dataset checksums;
+  };
+
+  /// This rank's blocks of one tensor.
+  void write_part(Target& target) const {
+    fault_point("save.write");
+    const Range blocks = part_of(target.checksums.size(), world_.size(), world_.rank());
+    const Range elements = elements_of_blocks(blocks, layout_.size());
+    target.values.write(elements, H5Element::f32, target.data + elements.begin);
+    std::vector<uint64_t> checksums;
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      const Range range = elements_of_blocks({block, block + 1}, layout_.size());
+      checksums.push_back(
+          hash_bytes(target.data + range.begin, static_cast<size_t>(range.size()) * sizeof(float)));
+    }
+    target.checksums.write(blocks, H5Element::u64, checksums.data());
+  }
+
+  void commit() {
+    fault_point("save.commit");
+    const CommitRecord record{.step = header_.step,
+                              .run_id = header_.run_id,
+                              .branch = header_.branch,
+                              .parent_step = header_.parent_step,
+                              .file_size = end_ + CommitRecord::bytes,
+                              .digest = digest_of_rest(partial_, end_, extents_),
+                              .extents = extents_};
+    write_synced(partial_, end_, encode_commit_record(record));
+    set_aside(path_);
+    fault_point("save.rename");
+    publish_file(partial_, path_);
+  }
+
+  const std::string& folder_;
+  const std::string path_;
+  const std::string partial_;
+  const CheckpointHeader& header_;
+  const Layout& layout_;
+  const std::vector<StateTensor>& state_;
+  const World& world_;
+
+  // Known to the root.
+  bool created_ = false;
+  int64_t end_ = 0;
+  std::vector<Range> extents_;
+};
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
+                     const std::vector<StateTensor>& state, const World& world) {
+  for (const StateTensor& tensor : state)
+    expects(tensor.data.size() == layout.size() && !tensor.name.empty());
+  Save(folder, header, layout, state, world).run();
+}
+
+}  // namespace gpt

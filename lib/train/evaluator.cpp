@@ -1,0 +1,60 @@
+#include "train/evaluator.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace gpt {
+
+void validate_evaluation(const Dataset& dataset, int64_t context) {
+  int64_t tokens = 0;
+  for (const ShardInfo& shard : dataset.manifest().val) tokens += shard.tokens;
+  validate(dataset.windows_per_shard(Split::val, context) > 0,
+           "dataset {}: its validation part has {} tokens, a window of --context {} needs {}: use a smaller "
+           "--context, pack with a larger --val-fraction, or switch evaluation off with --eval-every 0",
+           dataset.folder(), tokens, context, context + 1);
+}
+
+Evaluator::Evaluator(Dataset& dataset, int64_t context, int64_t windows, int64_t micro_batch, Device& device,
+                     int rank, int ranks)
+    : dataset_(dataset),
+      context_(context),
+      windows_per_shard_(dataset.windows_per_shard(Split::val, context)),
+      all_windows_(windows_per_shard_ * static_cast<int64_t>(dataset.manifest().val.size())),
+      windows_(windows == 0 ? all_windows_ : std::min(windows, all_windows_)),
+      mine_(part_of(windows_, ranks, rank)),
+      micro_batch_(std::max<int64_t>(1, std::min(micro_batch, mine_.size()))),
+      inputs_(device, DType::i32, {micro_batch_, context}),
+      targets_(device, DType::i32, {micro_batch_, context}),
+      loss_sum_(device, DType::f64, {1}) {
+  validate_evaluation(dataset, context);
+  dataset.open(Split::val, {0, static_cast<int64_t>(dataset.manifest().val.size())});
+}
+
+double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue) const {
+  std::vector<Token> window(static_cast<size_t>(context_) + 1);
+  std::vector<Token> inputs(static_cast<size_t>(micro_batch_ * context_)), targets(inputs.size());
+  queue.zero(loss_sum_);
+  for (int64_t first = mine_.begin; first < mine_.end; first += micro_batch_) {
+    const int64_t count = std::min(micro_batch_, mine_.end - first);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t index = part_of(all_windows_, windows_, first + i).begin;
+      dataset_.read_window(Split::val, index / windows_per_shard_, index % windows_per_shard_, window);
+      std::copy(window.begin(), window.end() - 1, inputs.begin() + i * context_);
+      std::copy(window.begin() + 1, window.end(), targets.begin() + i * context_);
+    }
+    const Tensor device_inputs = inputs_->slice({0, count}), device_targets = targets_->slice({0, count});
+    queue.copy(device_inputs, Tensor(inputs.data(), DType::i32, {count, context_}));
+    queue.copy(device_targets, Tensor(targets.data(), DType::i32, {count, context_}));
+    model.evaluate({.inputs = device_inputs, .targets = device_targets}, loss_sum_, listener, queue);
+    queue.synchronize();  // the host's token arrays are filled anew
+  }
+  comm.all_reduce(loss_sum_, loss_sum_, queue);
+  double sum = 0.0;
+  queue.copy(Tensor(&sum, DType::f64, {1}), loss_sum_);
+  queue.synchronize();
+  return sum / static_cast<double>(windows_ * context_);
+}
+
+}  // namespace gpt

@@ -1,0 +1,83 @@
+#include "train/journal.hpp"
+
+#include "base/error.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+namespace {
+
+/// The attempt of the last whole line, 0 if there is none; `torn` tells whether the file ends inside a line.
+int64_t last_attempt(const std::string& path, bool& torn) {
+  std::ifstream file(path);
+  int64_t attempt = 0;
+  torn = false;
+  for (std::string line; std::getline(file, line);) {
+    torn = file.eof();
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (object.is_object()) attempt = object.value("attempt", attempt);
+  }
+  return attempt;
+}
+
+}  // namespace
+
+struct Journal::Line {
+  nlohmann::ordered_json object;
+};
+
+Journal::Journal(const std::string& path) {
+  bool torn = false;
+  attempt_ = last_attempt(path, torn) + 1;
+  file_.reset(std::fopen(path.c_str(), "a"));
+  validate(file_ != nullptr, ExitCode::failed, "cannot write {}: {}", path, std::strerror(errno));
+  if (torn) std::fputc('\n', file_.get());
+}
+
+void Journal::write(const Line& line) {
+  const std::string text = line.object.dump() + "\n";
+  // A full disk must not end training: what cannot be logged is lost, the run is not.
+  std::fwrite(text.data(), 1, text.size(), file_.get());
+  std::fflush(file_.get());
+}
+
+void Journal::start(int ranks, int nodes, int64_t parameters, int64_t steps, int64_t global_batch) {
+  write({{{"event", "start"},
+          {"attempt", attempt_},
+          {"ranks", ranks},
+          {"nodes", nodes},
+          {"parameters", parameters},
+          {"steps", steps},
+          {"global_batch", global_batch}}});
+}
+
+void Journal::resume(int64_t step, int ranks, const std::string& file) {
+  write({{{"event", "resume"}, {"attempt", attempt_}, {"step", step}, {"ranks", ranks}, {"file", file}}});
+}
+
+void Journal::step(const StepRecord& record) {
+  write({{{"event", "step"},
+          {"attempt", attempt_},
+          {"step", record.step},
+          {"loss", record.loss},
+          {"lr", record.learning_rate},
+          {"grad_norm", record.grad_norm},
+          {"tokens", record.tokens},
+          {"step_seconds", record.seconds},
+          {"tokens_per_second", record.tokens_per_second}}});
+}
+
+void Journal::eval(int64_t step, double val_loss) {
+  write({{{"event", "eval"}, {"attempt", attempt_}, {"step", step}, {"val_loss", val_loss}}});
+}
+
+void Journal::save(int64_t step, double seconds) {
+  write({{{"event", "save"}, {"attempt", attempt_}, {"step", step}, {"seconds", seconds}}});
+}
+
+void Journal::end(int64_t step) { write({{{"event", "end"}, {"attempt", attempt_}, {"step", step}}}); }
+
+}  // namespace gpt

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace gpt {
+
+/// What a step was, as logged. Loss is the mean over the global batch's tokens, in nats.
+struct StepRecord {
+  int64_t step = 0;  ///< steps done, from 1
+  double loss = 0.0;
+  double learning_rate = 0.0;
+  double grad_norm = 0.0;
+  int64_t tokens = 0;  ///< seen since the beginning of training
+  double seconds = 0.0;
+  double tokens_per_second = 0.0;
+};
+
+/// `log.jsonl`: one JSON object a line, each with its `attempt` (1 for the first start of a run, then 2, …),
+/// so that after a restart the last line of a step wins. docs/log-format.md lists the events.
+class Journal {
+public:
+  /// Opens or goes on with the file; a line torn by a crash is ended first.
+  /// @throws Error naming the file if it cannot be written
+  explicit Journal(const std::string& path);
+
+  int64_t attempt() const { return attempt_; }
+  void start(int ranks, int nodes, int64_t parameters, int64_t steps, int64_t global_batch);
+  void resume(int64_t step, int ranks, const std::string& file);
+  void step(const StepRecord& record);
+  void eval(int64_t step, double val_loss);
+  void save(int64_t step, double seconds);
+  void end(int64_t step);
+
+private:
+  struct Line;
+  void write(const Line& line);
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  int64_t attempt_ = 1;
+};
+
+}  // namespace gpt

@@ -1,0 +1,148 @@
+#include "train/lease.hpp"
+
+#include "base/error.hpp"
+#include "base/fault.hpp"
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <mutex>
+#include <span>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+constexpr size_t longest_lease = size_t{64} << 10;
+
+std::string reason(int failure) { return std::generic_category().message(failure); }
+
+struct stat status_of(const FileHandle& file, const std::string& path) {
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0)
+    throw Error(fmt::format("cannot examine {}: {}", path, reason(errno)), ExitCode::usage);
+  return status;
+}
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+std::chrono::nanoseconds time_of(const struct stat& status) {
+  return std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
+}
+
+std::optional<LeaseHolder> read_lease(const FileHandle& file) {
+  std::string text(longest_lease, '\0');
+  const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
+  if (got < 0) return std::nullopt;
+  text.resize(static_cast<size_t>(got));
+  return parse_lease(text);
+}
+
+FileHandle open_lease(const std::string& path) {
+  return FileHandle(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+}
+
+}  // namespace
+
+Lease::Lease(const std::string& folder) : folder_(folder), path_(folder + "/lease.json") {
+  std::string mine = folder_ + "/.lease-XXXXXX";
+  file_.reset(mkostemp(mine.data(), O_CLOEXEC));
+  validate(static_cast<bool>(file_), "cannot write into the run folder {}: {}", folder_, reason(errno));
+  try {
+    acquire(mine);
+  } catch (...) {
+    unlink(mine.c_str());
+    throw;
+  }
+  unlink(mine.c_str());
+  renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+}
+
+Lease::~Lease() {
+  renewer_ = {};
+  if (is_held()) unlink(path_.c_str());
+}
+
+void Lease::acquire(const std::string& mine) {
+  const LeaseHolder self = this_holder();
+  const std::string text = to_json(self);
+  write_at(file_, mine, 0, std::as_bytes(std::span(text)));
+  fchmod(file_.get(), 0644);
+  // Each turn loses against another process at most; when many start at once, one of them holds it by then.
+  for (int turn = 0; turn < 100; ++turn) {
+    if (publish(mine)) return;
+    clear_way(mine, self);
+  }
+  throw Error(
+      fmt::format("the lease {} changes hands all the time: start one job at a time in a run folder", path_),
+      ExitCode::usage);
+}
+
+/// Gives the finished lease its name, unless there is one.
+bool Lease::publish(const std::string& mine) const {
+  if (link(mine.c_str(), path_.c_str()) == 0) return true;
+  int failure = errno;
+  if (failure != EEXIST) {
+    // Some network file systems report a failure of a link that was made, others have no links.
+    if (status_of(file_, mine).st_nlink == 2) return true;
+    failure = renameat2(AT_FDCWD, mine.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  }
+  validate(failure == 0 || failure == EEXIST, "cannot take the lease {}: {}", path_, reason(failure));
+  return failure == 0;
+}
+
+/// Removes a void lease. @throws Error(usage) if it is valid
+void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
+  const FileHandle found = open_lease(path_);
+  if (!found) {
+    validate(errno == ENOENT, "cannot read the lease {}: {}", path_, reason(errno));
+    return;
+  }
+  const struct stat judged = status_of(found, path_);
+  validate(S_ISREG(judged.st_mode), "the lease {} is not a regular file: move it out of the way", path_);
+  const std::optional<LeaseHolder> holder = read_lease(found);
+  // The age by the clock that stamped the lease: that of the file system, which may be another machine's.
+  futimens(file_.get(), nullptr);
+  const std::chrono::nanoseconds age = time_of(status_of(file_, mine)) - time_of(judged);
+  validate(is_void(holder, self, age),
+           "run folder {} is in use by {}, which gave a sign of life {} s ago: wait until it ends or choose "
+           "another "
+           "folder (a lease from another host is void {} s after the last sign of life)",
+           folder_, describe(holder), std::chrono::duration_cast<std::chrono::seconds>(age).count(),
+           life.count());
+
+  // By rename, since only one of several processes that judged it void can succeed; what was moved may yet be
+  // the new lease of one that was faster, or have been renewed.
+  fault_point("lease.takeover");
+  const std::string aside = mine + ".void";
+  if (std::rename(path_.c_str(), aside.c_str()) != 0) {
+    validate(errno == ENOENT, "cannot remove the void lease {}: {}", path_, reason(errno));
+    return;
+  }
+  struct stat moved {};
+  const bool was_judged =
+      lstat(aside.c_str(), &moved) == 0 && same_file(moved, judged) && time_of(moved) == time_of(judged);
+  if (!was_judged) link(aside.c_str(), path_.c_str());
+  unlink(aside.c_str());
+}
+
+bool Lease::is_held() const {
+  struct stat named {};
+  return stat(path_.c_str(), &named) == 0 && same_file(named, status_of(file_, path_));
+}
+
+void Lease::renew(const std::stop_token& stop) const {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, stop, renewal, [] { return false; }) && !stop.stop_requested())
+    futimens(file_.get(), nullptr);
+}
+
+}  // namespace gpt

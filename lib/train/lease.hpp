@@ -1,0 +1,68 @@
+#pragma once
+
+#include "data/file_io.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace gpt {
+
+/// Who holds a lease. A process is known by its id and start time, since ids come again; its host by name and
+/// boot, and the namespace in which the id counts.
+struct LeaseHolder {
+  std::string host;
+  std::string boot;
+  std::string pid_namespace;
+  int64_t process = 0;
+  int64_t start = 0;  ///< clock ticks after boot, /proc/PID/stat field 22
+  std::string job;    ///< SLURM_JOB_ID; empty outside Slurm
+
+  bool operator==(const LeaseHolder&) const = default;
+};
+
+LeaseHolder this_holder();
+std::string to_json(const LeaseHolder& holder);
+
+/// Nothing unless `text` is what to_json writes.
+std::optional<LeaseHolder> parse_lease(const std::string& text);
+
+/// "process 71 on host n1 (Slurm job 9)", for messages; tolerates an unreadable lease.
+std::string describe(const std::optional<LeaseHolder>& holder);
+
+/// Whether `self` may take over a lease now, `age` after its last renewal by the file system's clock. An
+/// unreadable lease counts as one from elsewhere.
+bool is_void(const std::optional<LeaseHolder>& holder, const LeaseHolder& self, std::chrono::nanoseconds age);
+
+/// The file `lease.json` in a folder, held by this process and renewed until it is destroyed.
+class Lease {
+public:
+  static constexpr std::chrono::seconds renewal{10};
+  static constexpr std::chrono::seconds life{60};
+
+  /// @throws Error(usage) naming the holder, or the reason why the folder cannot be written
+  explicit Lease(const std::string& folder);
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  /// False once another process has taken it over.
+  bool is_held() const;
+
+  const std::string& path() const { return path_; }
+
+private:
+  void acquire(const std::string& mine);
+  bool publish(const std::string& mine) const;
+  void clear_way(const std::string& mine, const LeaseHolder& self) const;
+  void renew(const std::stop_token& stop) const;
+
+  std::string folder_;
+  std::string path_;
+  FileHandle file_;  // this lease's inode, whatever its name now
+  std::jthread renewer_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,83 @@
+#include "train/options.hpp"
+
+#include "base/error.hpp"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+
+namespace gpt {
+namespace {
+
+constexpr int64_t largest_count = int64_t{1} << 40;
+
+void validate_count(const char* option, int64_t value, int64_t least) {
+  validate(value >= least && value <= largest_count, "--{} {}: use a whole number from {} to {}", option,
+           value, least, largest_count);
+}
+
+void validate_number(const char* option, double value, double least, double below) {
+  validate(std::isfinite(value) && value >= least && value < below,
+           "--{} {}: use a number from {} to below {}", option, value, least, below);
+}
+
+void validate_choice(const char* option, std::string_view value,
+                     std::initializer_list<std::string_view> choices) {
+  for (std::string_view choice : choices)
+    if (value == choice) return;
+  throw Error(fmt::format("--{} {}: use {}", option, value, fmt::join(choices, ", ")), ExitCode::usage);
+}
+
+}  // namespace
+
+GptConfig TrainOptions::default_model() {
+  GptConfig model = presets().front().config;
+  model.vocabulary = 0;
+  return model;
+}
+
+void validate_options(const TrainOptions& options) {
+  GptConfig model = options.model;
+  validate(model.vocabulary >= 0, "--vocab {}: use 0 (the dataset's) or a positive number", model.vocabulary);
+  if (model.vocabulary == 0) model.vocabulary = 1;
+  validate_config(model);
+
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  // The batch is also an exponent of memory: far more sequences than any job holds are a typing mistake.
+  validate(options.global_batch >= 1 && options.global_batch <= int64_t{1} << 24,
+           "--global-batch {}: use a whole number from 1 to {}", options.global_batch, int64_t{1} << 24);
+  validate(options.micro_batch >= 1 && options.micro_batch <= int64_t{1} << 24,
+           "--micro-batch {}: use a whole number from 1 to {}", options.micro_batch, int64_t{1} << 24);
+  validate_count("steps", options.steps, 0);
+  validate_number("epochs", options.epochs, 0.0, 1e9);
+  validate_number("lr", options.lr, 0.0, 1e6);
+  validate(std::isfinite(options.min_lr) && options.min_lr <= options.lr,
+           "--min-lr {}: use a number up to --lr {}, or a negative one for a tenth of it", options.min_lr,
+           options.lr);
+  validate_count("warmup", options.warmup, 0);
+  validate_choice("schedule", options.schedule, {"constant", "cosine", "linear", "wsd"});
+  validate_choice("lr-scaling", options.lr_scaling, {"none", "linear", "sqrt"});
+  validate_count("base-batch", options.base_batch, 1);
+  validate_number("weight-decay", options.weight_decay, 0.0, 1e3);
+  validate_number("beta1", options.beta1, 0.0, 1.0);
+  validate_number("beta2", options.beta2, 0.0, 1.0);
+  validate(std::isfinite(options.eps) && options.eps > 0.0, "--eps {}: use a positive number", options.eps);
+  validate_number("clip", options.clip, 0.0, infinity);
+  validate_count("eval-every", options.eval_every, 0);
+  validate_count("eval-windows", options.eval_windows, 0);
+  validate_count("save-every", options.save_every, 0);
+  validate_count("keep", options.keep, 1);
+  validate_count("log-every", options.log_every, 0);
+  validate_count("sample-tokens", options.sample_tokens, 0);
+  validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
+           options.threads);
+  validate_choice("precision", options.precision, {"fp32"});
+  validate_choice("device", options.device, {"auto", "cpu"});
+  validate_choice("reduction", options.reduction, {"flat", "hierarchical"});
+  validate_number("bucket-mb", options.bucket_mb, 0.0, 1e6);
+  validate(!options.data.empty(), "--data: name a dataset's folder");
+  validate(!options.out.empty(), "--out: name a folder for the run");
+}
+
+}  // namespace gpt

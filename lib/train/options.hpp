@@ -1,0 +1,68 @@
+#pragma once
+
+#include "model/config.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace gpt {
+
+/// Everything a training run is told. Names and defaults are those of the options of `gpt_mpi`
+/// (docs/options.md); app/ fills it in.
+struct TrainOptions {
+  // Data and run
+  std::string data = "datasets/demo";
+  std::string out = "runs/default";
+  std::string resume = "auto";  ///< auto, none, or a checkpoint file
+  uint64_t seed = 1337;
+
+  // Model; vocabulary 0: the dataset's
+  std::string preset = "mini";
+  GptConfig model = default_model();
+
+  // Batch and length
+  int64_t global_batch = 32;  ///< sequences a step, whatever the ranks
+  int64_t micro_batch = 16;   ///< sequences that a rank holds at a time, at most
+  int64_t steps = 1000;
+  double epochs = 0.0;  ///< instead of steps, when above 0
+
+  // Optimizer
+  double lr = 1e-3;
+  double min_lr = -1.0;  ///< below 0: a tenth of lr
+  int64_t warmup = 100;
+  std::string schedule = "cosine";
+  std::string lr_scaling = "none";
+  int64_t base_batch = 32;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double clip = 1.0;  ///< 0: no clipping
+
+  // Evaluation, saving, logging; 0: never
+  int64_t eval_every = 250;
+  int64_t eval_windows = 200;  ///< 0: all
+  int64_t save_every = 250;
+  int64_t keep = 3;
+  int64_t log_every = 10;
+  int64_t sample_tokens = 200;
+  bool log_samples = false;
+  bool eval_only = false;
+
+  // Machine
+  int64_t threads = 0;  ///< 0: this rank's share of the cores it may use
+  std::string precision = "fp32";
+  std::string device = "auto";
+  std::string reduction = "flat";
+  std::string node_layout;
+  double bucket_mb = 25.0;
+
+private:
+  static GptConfig default_model();
+};
+
+/// Checks every value that can be judged without looking at anything else.
+/// @throws Error(usage) with the option's name, its value and what is allowed
+void validate_options(const TrainOptions& options);
+
+}  // namespace gpt

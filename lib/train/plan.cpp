@@ -1,0 +1,58 @@
+#include "train/plan.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace gpt {
+namespace {
+
+void validate_batch(const TrainOptions& options, int64_t lanes, int ranks) {
+  const int64_t batch = options.global_batch;
+  const int64_t lower = batch / lanes * lanes, upper = round_up(batch, lanes);
+  const std::string nearest =
+      lower > 0 && lower != upper ? fmt::format("{} or {}", lower, upper) : fmt::format("{}", upper);
+  validate(
+      batch % lanes == 0,
+      "--global-batch {} is not a multiple of the dataset's {} training shards: use {}, or cut it anew with "
+      "'gpt_data reshard --shards N'",
+      batch, lanes, nearest);
+  validate(batch >= ranks, "--global-batch {} is smaller than the {} ranks: use {} or more, or fewer ranks",
+           batch, ranks, round_up(ranks, lanes));
+}
+
+}  // namespace
+
+Plan make_plan(const TrainOptions& options, const Dataset& dataset, int rank, int ranks) {
+  Plan plan;
+  plan.lanes = static_cast<int64_t>(dataset.manifest().train.size());
+  validate_batch(options, plan.lanes, ranks);
+
+  const int64_t context = options.model.context;
+  plan.windows_per_lane = dataset.windows_per_shard(Split::train, context);
+  if (plan.windows_per_lane == 0) {
+    const auto shortest = std::ranges::min(dataset.manifest().train, {}, &ShardInfo::tokens);
+    throw Error(
+        fmt::format("dataset {}: shard {} has {} tokens, a window of --context {} needs {}: use a smaller "
+                    "--context, fewer shards ('gpt_data reshard'), or more text",
+                    dataset.folder(), shortest.file, shortest.tokens, context, context + 1),
+        ExitCode::usage);
+  }
+  plan.windows_per_step = options.global_batch / plan.lanes;
+  plan.tokens_per_step = options.global_batch * context;
+  plan.steps =
+      options.epochs > 0.0
+          ? static_cast<int64_t>(std::floor(options.epochs * static_cast<double>(plan.windows_per_lane) /
+                                            static_cast<double>(plan.windows_per_step)))
+          : options.steps;
+
+  plan.sequences = part_of(options.global_batch, ranks, rank);
+  plan.shards = {plan.sequences.begin / plan.windows_per_step,
+                 ceil_div(plan.sequences.end, plan.windows_per_step)};
+  plan.micro_batch = std::min(options.micro_batch, plan.sequences.size());
+  return plan;
+}
+
+}  // namespace gpt

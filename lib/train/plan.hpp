@@ -1,0 +1,31 @@
+#pragma once
+
+#include "base/integers.hpp"
+#include "data/dataset.hpp"
+#include "data/lanes.hpp"
+#include "train/options.hpp"
+
+#include <cstdint>
+
+namespace gpt {
+
+/// What follows from options, dataset and rank: how long the run is and what this rank does of it.
+struct Plan {
+  int64_t steps = 0;
+  int64_t lanes = 0;             ///< training shards
+  int64_t windows_per_lane = 0;  ///< in an epoch
+  int64_t windows_per_step = 0;  ///< of each lane
+  int64_t tokens_per_step = 0;   ///< of the global batch
+  Range sequences;               ///< of the global batch: this rank's
+  Range shards;                  ///< training shards that those come from
+  int64_t micro_batch = 0;       ///< largest number of sequences held at a time
+
+  Lanes make_lanes(uint64_t seed) const { return {lanes, windows_per_lane, seed}; }
+};
+
+/// @throws Error(usage) if the batch does not fit the shards or the ranks, or the dataset has too few tokens,
+/// with
+///         the numbers that would do
+Plan make_plan(const TrainOptions& options, const Dataset& dataset, int rank, int ranks);
+
+}  // namespace gpt

@@ -1,0 +1,70 @@
+#include "train/progress.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+constexpr auto redraw_interval = std::chrono::milliseconds(100);
+
+std::string to_duration(double seconds) {
+  const auto total = static_cast<int64_t>(seconds + 0.5);
+  if (total >= 3600) return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
+  return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+std::string to_text(const StepRecord& record, int64_t steps) {
+  return fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s",
+                     record.step, steps, record.loss, record.learning_rate, record.grad_norm,
+                     record.seconds * 1e3, record.tokens_per_second);
+}
+
+std::string bar(double share) {
+  constexpr int width = 24;
+  const int done = static_cast<int>(share * width);
+  return fmt::format("[{0:#<{1}}{0:.<{2}}]", "", done, width - done);
+}
+
+}  // namespace
+
+Progress::Progress(bool speaks, int64_t first_step, int64_t steps, int64_t log_every)
+    : speaks_(speaks),
+      terminal_(speaks && isatty(STDOUT_FILENO) == 1),
+      first_step_(first_step),
+      steps_(steps),
+      log_every_(log_every) {}
+
+void Progress::step(const StepRecord& record) {
+  if (!speaks_ || log_every_ == 0) return;
+  if (!terminal_) {
+    if (record.step % log_every_ == 0 || record.step == first_step_ + 1 || record.step == steps_)
+      say(to_text(record, steps_));
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_drawn_ < redraw_interval && record.step != steps_) return;
+  last_drawn_ = now;
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double left =
+      elapsed / static_cast<double>(record.step - first_step_) * static_cast<double>(steps_ - record.step);
+  fmt::print("\r\033[K{} {}  {} left", bar(static_cast<double>(record.step) / static_cast<double>(steps_)),
+             to_text(record, steps_), to_duration(left));
+  std::fflush(stdout);
+  bar_shown_ = true;
+}
+
+void Progress::say(const std::string& line) {
+  if (!speaks_) return;
+  clear_bar();
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+void Progress::clear_bar() {
+  if (bar_shown_) fmt::print("\r\033[K");
+  bar_shown_ = false;
+}
+
+}  // namespace gpt

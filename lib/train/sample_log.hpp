@@ -1,0 +1,28 @@
+#pragma once
+
+#include "data/batch_reader.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace gpt {
+
+/// The windows that this rank consumed, as CSV: `samples/attempt-A-rank-R.csv` in the run's folder, with the
+/// columns step,sequence,epoch,lane,window.
+class SampleLog {
+public:
+  /// @throws Error naming the file if it cannot be written
+  SampleLog(const std::string& run_folder, int64_t attempt, int rank);
+
+  void record(int64_t step, const HostBatch& batch);
+
+private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,107 @@
+#include "train/save_files.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <string_view>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+[[noreturn]] void fail(std::string_view what, const std::string& path, int failure) {
+  throw Error(fmt::format("{} {}: {}", what, path, std::generic_category().message(failure)),
+              ExitCode::saving_failed);
+}
+
+FileHandle open_written(const std::string& path) {
+  FileHandle file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) fail("cannot open", path, errno);
+  return file;
+}
+
+bool cannot_reserve(int failure) {
+  return failure == EOPNOTSUPP || failure == ENOSYS || failure == EINVAL || failure == ENODEV;
+}
+
+void compare_free_space(const FileHandle& file, const std::string& path, int64_t bytes) {
+  struct statvfs space {};
+  struct stat status {};
+  if (fstatvfs(file.get(), &space) != 0 || fstat(file.get(), &status) != 0)
+    fail("cannot examine", path, errno);
+  const int64_t missing = bytes - int64_t{status.st_blocks} * 512;
+  const auto available = static_cast<int64_t>(space.f_bavail) * static_cast<int64_t>(space.f_frsize);
+  validate(missing <= available, ExitCode::saving_failed, "{} needs {} more bytes, the file system has {}",
+           path, missing, available);
+}
+
+void reserve(const FileHandle& file, const std::string& path, int64_t bytes) {
+  // Not posix_fallocate: where the file system cannot reserve, that one writes into every block.
+  int failure = 0;
+  do failure = fallocate(file.get(), 0, 0, bytes) == 0 ? 0 : errno;
+  while (failure == EINTR);
+  if (cannot_reserve(failure)) return compare_free_space(file, path, bytes);
+  if (failure != 0) fail(fmt::format("cannot reserve {} bytes in", bytes), path, failure);
+}
+
+void sync(const FileHandle& file, const std::string& path) {
+  if (fsync(file.get()) != 0) fail("cannot bring to the disk", path, errno);
+}
+
+}  // namespace
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail("cannot make the folder", path, error.value());
+}
+
+void check_size_limit(int64_t bytes) {
+  // Asked beforehand, because a write beyond the limit ends the process by a signal.
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  validate(
+      bytes <= static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX)), ExitCode::saving_failed,
+      "the checkpoint needs {} bytes, files of this process may have {} (ulimit -f)", bytes, limit.rlim_cur);
+}
+
+void reserve_space(const std::string& path, int64_t bytes) { reserve(open_written(path), path, bytes); }
+
+FileHandle hold_room(const std::string& folder, int64_t bytes) {
+  FileHandle file = open_nameless_file(folder);
+  reserve(file, folder, bytes);
+  return file;
+}
+
+void set_aside(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    fail("cannot examine", path, errno);
+  }
+  for (int64_t number = 1;; ++number) {
+    const std::string aside = fmt::format("{}.set-aside-{}", path, number);
+    if (lstat(aside.c_str(), &status) == 0) continue;
+    if (errno != ENOENT || std::rename(path.c_str(), aside.c_str()) != 0)
+      fail("cannot set aside", path, errno);
+    return;
+  }
+}
+
+void sync_file(const std::string& path) { sync(open_written(path), path); }
+
+void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes) {
+  const FileHandle file = open_written(path);
+  write_at(file, path, offset, bytes);
+  sync(file, path);
+}
+
+}  // namespace gpt

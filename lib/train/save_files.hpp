@@ -1,0 +1,37 @@
+#pragma once
+
+#include "data/file_io.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace gpt {
+
+/// The folder and its parents. @throws Error(saving_failed)
+void make_folder(const std::string& path);
+
+/// Makes sure that `file` can grow to `bytes`, before anybody writes into it: a full disk found by parallel
+/// writes is reported late, by some ranks only, or not at all. Where the file system cannot reserve, its free
+/// space is compared.
+/// @throws Error(saving_failed) saying what is missing
+void reserve_space(const std::string& file, int64_t bytes);
+
+/// Room in `folder` that a nameless file holds until the handle closes. @throws Error(saving_failed)
+FileHandle hold_room(const std::string& folder, int64_t bytes);
+
+/// @throws Error(saving_failed) if this process may not write files of that size (ulimit -f)
+void check_size_limit(int64_t bytes);
+
+/// Renames what stands under `path` to the first free of "PATH.set-aside-1", "PATH.set-aside-2", …; nothing
+/// happens if nothing stands there. @throws Error(saving_failed)
+void set_aside(const std::string& path);
+
+/// Brings the contents of a file that this node's processes wrote to the disk. @throws Error(saving_failed)
+void sync_file(const std::string& path);
+
+/// Writes into an existing file and brings it to the disk. @throws Error(saving_failed)
+void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes);
+
+}  // namespace gpt

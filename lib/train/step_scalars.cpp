@@ -1,0 +1,35 @@
+#include "train/step_scalars.hpp"
+
+#include "base/contracts.hpp"
+
+namespace gpt {
+
+StepScalars::StepScalars(Device& device) : device_(device, DType::f64, {static_cast<int64_t>(count)}) {
+  for (Slot& slot : slots_) slot.arrived = device.make_event();
+}
+
+void StepScalars::reset(Queue& queue) { queue.zero(device_); }
+
+void StepScalars::send(int64_t step, Queue& queue) {
+  last_ = 1 - last_;
+  Slot& slot = slots_[last_];
+  expects(!slot.pending);
+  queue.copy(Tensor(slot.values.data(), DType::f64, {static_cast<int64_t>(count)}), device_);
+  queue.record(*slot.arrived);
+  slot.step = step;
+  slot.pending = true;
+}
+
+std::optional<StepScalars::Values> StepScalars::receive(bool drain) {
+  Slot& slot = slots_[drain ? last_ : 1 - last_];
+  if (!slot.pending) return std::nullopt;
+  slot.arrived->synchronize();
+  slot.pending = false;
+  const auto value = [&](StepScalar scalar) { return slot.values[static_cast<size_t>(scalar)]; };
+  return Values{.step = slot.step,
+                .loss_sum = value(StepScalar::loss_sum),
+                .grad_norm = value(StepScalar::grad_norm),
+                .finite = value(StepScalar::finite) != 0.0};
+}
+
+}  // namespace gpt

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "device/device.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace gpt {
+
+/// A step's scalars on the device, and the host's view of them one step later, so that the host never waits
+/// inside a step.
+class StepScalars {
+public:
+  struct Values {
+    int64_t step = 0;
+    double loss_sum = 0.0;
+    double grad_norm = 0.0;
+    bool finite = true;
+  };
+
+  explicit StepScalars(Device& device);
+
+  Tensor device() const { return device_; }
+
+  /// loss_sum to zero: a step begins.
+  void reset(Queue& queue);
+
+  /// The step's values are on their way to the host.
+  void send(int64_t step, Queue& queue);
+
+  /// Values of the send before the last one, or of the last one when `drain`; nothing when there is none that
+  /// was not received yet. Waits for that copy only.
+  std::optional<Values> receive(bool drain);
+
+private:
+  static constexpr size_t count = static_cast<size_t>(StepScalar::count);
+
+  struct Slot {
+    std::array<double, count> values{};
+    std::unique_ptr<Event> arrived;
+    int64_t step = 0;
+    bool pending = false;
+  };
+
+  TensorBuffer device_;
+  std::array<Slot, 2> slots_;
+  size_t last_ = 1;
+};
+
+}  // namespace gpt

@@ -1,0 +1,66 @@
+#include "train/threads.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <sched.h>
+
+namespace gpt {
+namespace {
+
+/// A '1' for each core that this process may run on.
+std::string affinity_mask() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return "1";
+  std::string mask(CPU_SETSIZE, '0');
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) mask[static_cast<size_t>(core)] = '1';
+  return mask;
+}
+
+bool overlap(const std::string& a, const std::string& b) {
+  for (size_t core = 0; core < std::min(a.size(), b.size()); ++core)
+    if (a[core] == '1' && b[core] == '1') return true;
+  return false;
+}
+
+}  // namespace
+
+ThreadChoice choose_threads(const World& world, int asked) {
+  const std::string mask = affinity_mask();
+  const std::vector<std::string> hosts = world.gather(world.host());
+  const std::vector<std::string> masks = world.gather(mask);
+  ThreadChoice choice;
+  choice.cores = std::max<int>(1, static_cast<int>(std::ranges::count(mask, '1')));
+  choice.sharers = 0;
+  for (size_t rank = 0; rank < masks.size(); ++rank)
+    if (hosts[rank] == world.host() && overlap(masks[rank], mask)) ++choice.sharers;
+  choice.sharers = std::max(1, choice.sharers);
+  choice.threads = asked > 0 ? asked : std::max(1, choice.cores / choice.sharers);
+  return choice;
+}
+
+std::vector<std::string> thread_warnings(const World& world, const ThreadChoice& choice) {
+  std::string mine;
+  if (choice.threads > choice.cores)
+    mine = fmt::format("{} threads on {} core{}: the launcher bound the rank{}", choice.threads, choice.cores,
+                       choice.cores == 1 ? "" : "s",
+                       choice.cores == 1 ? " (mpirun: --bind-to none; srun: --cpus-per-task)" : "");
+  else if (choice.threads * choice.sharers > choice.cores)
+    mine = fmt::format("{} threads, and {} ranks share {} core{}: they wait for each other", choice.threads,
+                       choice.sharers, choice.cores, choice.cores == 1 ? "" : "s");
+  std::map<std::string, std::vector<size_t>> ranks_by_warning;
+  const std::vector<std::string> all = world.gather(mine);
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty()) ranks_by_warning[all[rank]].push_back(rank);
+  std::vector<std::string> warnings;
+  for (const auto& [text, ranks] : ranks_by_warning)
+    warnings.push_back(ranks.size() == 1
+                           ? fmt::format("rank {}: {}", ranks.front(), text)
+                           : fmt::format("{} ranks, the first is {}: {}", ranks.size(), ranks.front(), text));
+  return warnings;
+}
+
+}  // namespace gpt

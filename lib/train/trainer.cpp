@@ -1,0 +1,275 @@
+#include "train/trainer.hpp"
+
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "data/batch_reader.hpp"
+#include "model/generator.hpp"
+#include "model/gpt.hpp"
+#include "train/adamw.hpp"
+#include "train/evaluator.hpp"
+#include "train/host_copies.hpp"
+#include "train/journal.hpp"
+#include "train/progress.hpp"
+#include "train/reducer.hpp"
+#include "train/sample_log.hpp"
+#include "train/schedule.hpp"
+#include "train/step_scalars.hpp"
+
+#include <chrono>
+
+namespace gpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Tokens on the host with the shape of `like`, to copy from: Queue::copy only reads its source.
+Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
+  return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  const TrainContext context;
+  const TrainOptions& options;
+  const Plan plan;
+  const Layout layout;
+  const Lanes lanes;
+  const Schedule schedule;
+  std::unique_ptr<Queue> queue;
+  TensorBuffer params, gradients;  // f32, flat
+  TensorBuffer inputs, targets;    // (this rank's sequences, T) i32
+  Gpt model;
+  Reducer reducer;
+  AdamW optimizer;
+  StepScalars scalars;
+  std::optional<Evaluator> evaluator;
+  TrainState state;
+  int64_t saved_step = -1;
+
+  // Only while run() is under way.
+  const RunFolder* lease = nullptr;  // root only
+  std::optional<Journal> journal;    // root only
+  std::optional<Progress> progress;
+  double step_seconds = 0.0;  // of the step whose scalars are still to be received
+
+  explicit Impl(const TrainContext& given)
+      : context(given),
+        options(given.options),
+        plan(make_plan(options, given.dataset, given.world.rank(), given.world.size())),
+        layout(options.model),
+        lanes(plan.make_lanes(options.seed)),
+        schedule(options, plan.steps),
+        queue(given.device.make_queue()),
+        params(given.device, DType::f32, {layout.size()}),
+        gradients(given.device, DType::f32, {layout.size()}),
+        inputs(given.device, DType::i32, {plan.sequences.size(), options.model.context}),
+        targets(given.device, DType::i32, {plan.sequences.size(), options.model.context}),
+        model(options.model, given.device, plan.micro_batch,
+              {.weights = params, .matrices = params, .gradients = gradients}),
+        reducer(layout, given.comm, given.device, gradients,
+                static_cast<int64_t>(options.bucket_mb * 0x1p20)),
+        optimizer(layout, given.device, params, gradients, options),
+        scalars(given.device) {
+    given.dataset.open(Split::train, plan.shards);
+    if (options.eval_every > 0)
+      evaluator.emplace(given.dataset, options.model.context, options.eval_windows, plan.micro_batch,
+                        given.device, given.world.rank(), given.world.size());
+    if (given.start.file.empty())
+      initialize();
+    else
+      load(given.start.file);
+  }
+
+  std::vector<NamedTensor> named_state() const {
+    std::vector<NamedTensor> tensors = {{"params", params}};
+    for (NamedTensor& tensor : optimizer.state()) tensors.push_back(std::move(tensor));
+    return tensors;
+  }
+
+  void initialize() {
+    std::vector<float> weights(static_cast<size_t>(layout.size()));
+    const Tensor host(weights.data(), DType::f32, {layout.size()});
+    initialize_weights(layout, options.model, options.seed, host);
+    queue->copy(params, host);
+    queue->synchronize();
+  }
+
+  void load(const std::string& file) {
+    const CheckpointHeader header = read_checkpoint_header(file);
+    HostCopies copies(named_state());
+    load_state(file, layout, copies.state());
+    copies.store(*queue);
+    state = {.step = header.step, .cursor = header.cursor, .skipped = header.skipped};
+    saved_step = header.step;
+  }
+
+  /// Forward and backward of this rank's sequences, in micro-batches; leaves the loss sum in the scalars.
+  void backward(const HostBatch& batch) {
+    queue->copy(inputs, host_view(batch.inputs, inputs));
+    queue->copy(targets, host_view(batch.targets, targets));
+    const Tensor loss_sum = scalars.device().flat({0, 1});
+    MicroStep micro{.scale = 1.0F / static_cast<float>(plan.tokens_per_step),
+                    .write = Write::overwrite,
+                    .dropout_seed = options.seed,
+                    .step = static_cast<uint32_t>(state.step)};
+    for (int64_t first = 0; first < batch.count; first += plan.micro_batch) {
+      const Range part{first, std::min(first + plan.micro_batch, batch.count)};
+      reducer.begin_micro(part.end == batch.count, *queue);
+      model.train({.inputs = inputs->slice(part),
+                   .targets = targets->slice(part),
+                   .first_sequence = batch.first_sequence + first},
+                  loss_sum, micro, reducer, *queue);
+      micro.write = Write::accumulate;
+    }
+  }
+
+  void run(const std::string& run_folder);
+  void report(const std::optional<StepScalars::Values>& values);
+  void evaluate_and_log();
+  void save(const std::string& run_folder);
+  bool due(int64_t interval) const { return interval > 0 && state.step % interval == 0; }
+};
+
+void Trainer::Impl::run(const std::string& run_folder) {
+  BatchReader reader(context.dataset, lanes, options.model.context, options.global_batch, plan.sequences);
+  std::optional<SampleLog> sample_log;
+  if (options.log_samples)
+    sample_log.emplace(run_folder,
+                       std::stoll(context.world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
+                       context.world.rank());
+  while (state.step < plan.steps) {
+    set_fault_step(state.step + 1);
+    fault_point("step");
+    const Clock::time_point start = Clock::now();
+    const HostBatch& batch = reader.next(state.cursor);
+    scalars.reset(*queue);
+    backward(batch);
+    reducer.finish(scalars.device(), options.clip, *queue);
+    optimizer.step(state.step, schedule.learning_rate(state.step), scalars.device(), {{0, layout.size()}},
+                   *queue);
+    ++state.step;
+    state.cursor += plan.windows_per_step;
+    if (sample_log) sample_log->record(state.step, batch);
+    scalars.send(state.step, *queue);
+    report(scalars.receive(false));
+    step_seconds = seconds_since(start);
+
+    if (due(options.eval_every) || due(options.save_every)) report(scalars.receive(true));
+    if (due(options.eval_every)) evaluate_and_log();
+    if (due(options.save_every)) save(run_folder);
+  }
+  report(scalars.receive(true));
+  if (evaluator && !due(options.eval_every)) evaluate_and_log();
+  if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+}
+
+void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
+  if (!values) return;
+  const auto tokens = static_cast<double>(plan.tokens_per_step);
+  if (!values->finite)
+    throw SharedError(
+        fmt::format("step {}: loss {} or gradient norm {} is not a finite number; the weights are those of "
+                    "the step before. Lower --lr or --clip, and look at the data of that step",
+                    values->step, values->loss_sum / tokens, values->grad_norm),
+        ExitCode::bad_numbers);
+  if (!context.world.is_root()) return;
+  const StepRecord record{.step = values->step,
+                          .loss = values->loss_sum / tokens,
+                          .learning_rate = schedule.learning_rate(values->step - 1),
+                          .grad_norm = values->grad_norm,
+                          .tokens = values->step * plan.tokens_per_step,
+                          .seconds = step_seconds,
+                          .tokens_per_second = tokens / step_seconds};
+  journal->step(record);
+  progress->step(record);
+}
+
+void Trainer::Impl::evaluate_and_log() {
+  fault_point("eval");
+  const double loss = evaluator->mean_loss(model, reducer, context.comm, *queue);
+  if (!context.world.is_root()) return;
+  journal->eval(state.step, loss);
+  progress->say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps,
+                            loss, evaluator->windows()));
+}
+
+void Trainer::Impl::save(const std::string& run_folder) {
+  fault_point("save");
+  // Before anything is written: a job that stood still for a minute may have lost its folder to another.
+  context.world.everywhere([this] {
+    if (lease != nullptr) lease->confirm();
+  });
+  const Clock::time_point start = Clock::now();
+  const std::string folder = run_folder + "/checkpoints";
+  const Manifest& manifest = context.dataset.manifest();
+  const CheckpointHeader header{.step = state.step,
+                                .cursor = state.cursor,
+                                .skipped = state.skipped,
+                                .run_id = context.start.run_id,
+                                .branch = context.start.branch,
+                                .parent_step = context.start.parent_step,
+                                .model = options.model,
+                                .configuration = context.configuration,
+                                .tokenizer = manifest.tokenizer,
+                                .dataset_fingerprint = manifest.fingerprint(),
+                                .dataset_source = manifest.source};
+  HostCopies copies(named_state());
+  copies.fetch(*queue);
+  save_checkpoint(folder, header, layout, copies.state(), context.world);
+  saved_step = state.step;
+  if (!context.world.is_root()) return;
+  retire_checkpoints(folder, header.run_id, options.keep);
+  journal->save(state.step, seconds_since(start));
+  progress->say(
+      fmt::format("step {}/{}  saved {}/{}", state.step, plan.steps, folder, checkpoint_name(state.step)));
+}
+
+Trainer::Trainer(const TrainContext& context) : impl_(std::make_unique<Impl>(context)) {}
+Trainer::~Trainer() = default;
+
+const TrainState& Trainer::state() const { return impl_->state; }
+const Plan& Trainer::plan() const { return impl_->plan; }
+
+void Trainer::run(const std::string& run_folder, const RunFolder* lease) {
+  Impl& trainer = *impl_;
+  trainer.lease = lease;
+  const World& world = trainer.context.world;
+  world.everywhere([&] {
+    if (world.is_root()) trainer.journal.emplace(run_folder + "/log.jsonl");
+  });
+  trainer.progress.emplace(world.is_root(), trainer.state.step, trainer.plan.steps,
+                           trainer.options.log_every);
+  if (world.is_root()) {
+    trainer.journal->start(world.size(), world.nodes(), trainer.layout.parameters(), trainer.plan.steps,
+                           trainer.options.global_batch);
+    if (!trainer.context.start.file.empty())
+      trainer.journal->resume(trainer.state.step, world.size(), trainer.context.start.file);
+  }
+  trainer.run(run_folder);
+  if (world.is_root()) trainer.journal->end(trainer.state.step);
+}
+
+std::string Trainer::sample(int64_t tokens) {
+  fault_point("sample");
+  Impl& trainer = *impl_;
+  constexpr int64_t prompt_tokens = 16;
+  const bool from_val = trainer.evaluator.has_value();
+  std::vector<Token> window(static_cast<size_t>(trainer.options.model.context) + 1);
+  const int64_t shard = from_val ? 0 : trainer.plan.shards.begin;
+  trainer.context.dataset.read_window(from_val ? Split::val : Split::train, shard, 0, window);
+  std::vector<Token> text(window.begin(),
+                          window.begin() + std::min<int64_t>(prompt_tokens, trainer.options.model.context));
+
+  Generator generator(trainer.options.model, trainer.context.device,
+                      {.weights = trainer.params, .matrices = trainer.params, .gradients = {}});
+  generator.start(text, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
+  for (int64_t i = 0; i < tokens; ++i) text.push_back(generator.next());
+  return trainer.context.dataset.tokenizer().decode(text);
+}
+
+}  // namespace gpt
