@@ -1,0 +1,313 @@
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "data/import_tokens.hpp"
+#include "data/inspect.hpp"
+#include "data/pack.hpp"
+#include "data/reshard.hpp"
+#include "data/synth.hpp"
+#include "data/verify.hpp"
+#include "h5/h5.hpp"
+#include "terminal_progress.hpp"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <boost/version.hpp>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+namespace po = boost::program_options;
+using Arguments = std::vector<std::string>;
+
+constexpr unsigned help_width = 100;
+constexpr const char* default_dataset = "datasets/demo";
+
+constexpr const char* overview = R"(gpt_data makes, changes and examines datasets for gpt_mpi.
+
+  gpt_data pack --input FILE|FOLDER... --out FOLDER   text files to a dataset
+  gpt_data synth --out FOLDER                         stories whose lowest possible loss is known
+  gpt_data import --input FILE|FOLDER... --out FOLDER token files of llm.c or nanoGPT to a dataset
+  gpt_data reshard --data FOLDER --out FOLDER         the same data in another number of shards
+  gpt_data inspect FOLDER                             what a dataset holds
+  gpt_data verify FOLDER                              read it all and check it
+
+gpt_data COMMAND --help lists the options of a command; gpt_data --version the versions of libraries.
+)";
+
+/// The options of one command and how they are read.
+class CommandLine {
+public:
+  /// @param positional  the option that arguments without a name belong to
+  CommandLine(std::string usage, const char* positional)
+      : usage_(std::move(usage)), positional_(positional) {}
+
+  po::options_description_easy_init group(const std::string& caption) {
+    groups_.emplace_back(caption, help_width);
+    return groups_.back().add_options();
+  }
+
+  /// False if help was wanted, and printed. @throws boost::program_options::error
+  bool parse(const Arguments& arguments) {
+    group("Help")("help,h", "print this");
+    po::options_description all("", help_width);
+    for (const auto& options : groups_) all.add(options);
+    po::positional_options_description places;
+    places.add(positional_, -1);
+    po::variables_map values;
+    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(), values);
+    if (values.contains("help")) {
+      std::ostringstream text;
+      text << usage_ << '\n' << all;
+      fmt::print("{}", text.str());
+      return false;
+    }
+    po::notify(values);
+    return true;
+  }
+
+private:
+  std::string usage_;
+  const char* positional_;
+  std::deque<po::options_description> groups_;
+};
+
+template <class T>
+po::typed_value<T>* option(T& target, const char* name) {
+  return po::value<T>(&target)->default_value(target, fmt::format("{}", target))->value_name(name);
+}
+
+po::typed_value<std::vector<std::string>>* list(std::vector<std::string>& target, const char* name) {
+  return po::value<std::vector<std::string>>(&target)->multitoken()->value_name(name);
+}
+
+po::typed_value<std::string>* required(std::string& target, const char* name) {
+  return po::value<std::string>(&target)->required()->value_name(name);
+}
+
+uint64_t checked_seed(int64_t seed) {
+  validate(seed >= 0, "--seed {}: use 0 or more", seed);
+  return static_cast<uint64_t>(seed);
+}
+
+/// \n, \t and \\ in an argument: shells make it hard to write the characters themselves.
+std::string unescape(const std::string& text) {
+  const std::map<char, char> escapes{{'n', '\n'}, {'t', '\t'}, {'\\', '\\'}};
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto escape = text[i] == '\\' && i + 1 < text.size() ? escapes.find(text[i + 1]) : escapes.end();
+    if (escape == escapes.end()) {
+      out += text[i];
+    } else {
+      out += escape->second;
+      ++i;
+    }
+  }
+  return out;
+}
+
+std::string count_shards(const std::vector<ShardInfo>& shards) {
+  int64_t tokens = 0;
+  for (const ShardInfo& shard : shards) tokens += shard.tokens;
+  return fmt::format("{} tokens in {} shard{}", tokens, shards.size(), shards.size() == 1 ? "" : "s");
+}
+
+void report(const std::string& folder, const Manifest& manifest) {
+  fmt::print("{}: training {}, validation {}, vocabulary {}, fingerprint {}\n", folder,
+             count_shards(manifest.train), count_shards(manifest.val), manifest.vocabulary,
+             to_hex(manifest.fingerprint()));
+  if (manifest.entropy) {
+    fmt::print("No model's loss can be lower than {:.6f} nats per token.\n", *manifest.entropy);
+  }
+}
+
+template <class Job>
+Manifest with_progress(Job job) {
+  TerminalProgress bar;
+  return job([&](std::string_view phase, int64_t done, int64_t total) { bar(phase, done, total); });
+}
+
+ExitCode run_pack(const Arguments& arguments) {
+  PackOptions options;
+  int64_t seed = 0;
+  CommandLine line("gpt_data pack --input FILE|FOLDER... --out FOLDER: text files to a dataset", "input");
+  line.group("Input")("input", list(options.inputs, "FILE|FOLDER..."),
+                      "text files, or folders of which every file is taken")(
+      "document-separator", option(options.separator, "TEXT"),
+      "ends a document inside a file (\\n, \\t, \\\\ are understood); without one, every file is a document")(
+      "tokenizer", option(options.tokenizer, "KIND"),
+      "bytes: any file, 256 tokens; chars: UTF-8 text, a token for every character that occurs");
+  line.group("Output")("out", required(options.out, "FOLDER"), "the dataset's folder, new or empty")(
+      "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
+      "shards", option(options.shards, "N"), "training shards; the global batch must be a multiple")(
+      "val-fraction", option(options.val_fraction, "F"), "part of the tokens that is kept for validation")(
+      "val-shards", option(options.val_shards, "N"), "validation shards")("seed", option(seed, "N"),
+                                                                          "order of the documents");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  options.seed = checked_seed(seed);
+  options.separator = unescape(options.separator);
+  report(options.out, with_progress([&](const Progress& progress) { return pack(options, progress); }));
+  return ExitCode::finished;
+}
+
+ExitCode run_synth(const Arguments& arguments) {
+  SynthOptions options;
+  int64_t seed = 0;
+  std::optional<int64_t> val_tokens;
+  CommandLine line("gpt_data synth --out FOLDER: a dataset of stories from a small grammar", "out");
+  line.group("Text")("tokens", option(options.tokens, "N"), "training tokens")(
+      "val-tokens",
+      po::value<int64_t>()->value_name("N")->notifier([&](int64_t given) { val_tokens = given; }),
+      "validation tokens (default: a tenth of --tokens)")("tokenizer", option(options.tokenizer, "KIND"),
+                                                          "chars or bytes")("seed", option(seed, "N"),
+                                                                            "which stories");
+  line.group("Output")("out", required(options.out, "FOLDER"), "the dataset's folder, new or empty")(
+      "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
+      "shards", option(options.shards, "N"), "training shards; the global batch must be a multiple")(
+      "val-shards", option(options.val_shards, "N"), "validation shards");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  options.seed = checked_seed(seed);
+  if (val_tokens) {
+    validate(*val_tokens >= 0, "--val-tokens {}: use 0 (no validation part) or more", *val_tokens);
+    options.val_tokens = *val_tokens;
+  }
+  report(options.out, with_progress([&](const Progress& progress) { return synth(options, progress); }));
+  return ExitCode::finished;
+}
+
+ExitCode run_import(const Arguments& arguments) {
+  ImportOptions options;
+  std::string format = "auto";
+  CommandLine line("gpt_data import --input FILE|FOLDER... --out FOLDER: token files to a dataset", "input");
+  line.group("Input")(
+      "input", list(options.inputs, "FILE|FOLDER..."),
+      "files of training tokens; or one folder: *.bin, those with 'val' in the name for validation, and "
+      "meta.pkl")("val-input", list(options.val_inputs, "FILE..."), "files of validation tokens")(
+      "format", option(format, "KIND"), "llmc, nanogpt or auto");
+  line.group("Vocabulary (one of these)")("vocab", po::value<int64_t>(&options.vocabulary)->value_name("N"),
+                                          "number of tokens, without their texts (default: GPT-2's 50257)")(
+      "meta", option(options.meta, "FILE"), "nanoGPT's meta.pkl")(
+      "alphabet", option(options.alphabet, "FILE"),
+      "UTF-8 file with one character for each id, in their order");
+  line.group("Output")("out", required(options.out, "FOLDER"), "the dataset's folder, new or empty")(
+      "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
+      "shards", option(options.shards, "N"), "training shards; the global batch must be a multiple")(
+      "val-fraction", option(options.val_fraction, "F"),
+      "part kept for validation if no files are given for it")("val-shards", option(options.val_shards, "N"),
+                                                               "validation shards");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  const std::map<std::string, TokenFormat> formats{
+      {"auto", TokenFormat::automatic}, {"llmc", TokenFormat::llmc}, {"nanogpt", TokenFormat::nanogpt}};
+  validate(formats.contains(format), "--format {}: use auto, llmc or nanogpt", format);
+  options.format = formats.at(format);
+  report(options.out,
+         with_progress([&](const Progress& progress) { return import_tokens(options, progress); }));
+  return ExitCode::finished;
+}
+
+ExitCode run_reshard(const Arguments& arguments) {
+  ReshardOptions options;
+  options.data = default_dataset;
+  CommandLine line("gpt_data reshard --data FOLDER --out FOLDER --shards N: the same data in other shards",
+                   "data");
+  line.group("Options")("data", option(options.data, "FOLDER"), "the dataset")(
+      "out", required(options.out, "FOLDER"), "the new dataset's folder, new or empty")(
+      "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
+      "shards", option(options.shards, "N"), "training shards; validation stays as it is");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  report(options.out, with_progress([&](const Progress& progress) { return reshard(options, progress); }));
+  return ExitCode::finished;
+}
+
+ExitCode run_inspect(const Arguments& arguments) {
+  std::string data = default_dataset;
+  int64_t context = 256;
+  int64_t excerpt = 200;
+  CommandLine line("gpt_data inspect FOLDER: what a dataset holds", "data");
+  line.group("Options")("data", option(data, "FOLDER"), "the dataset")(
+      "context", option(context, "N"), "window length to count windows for")("excerpt", option(excerpt, "N"),
+                                                                             "tokens to show as text");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  fmt::print("{}", describe_dataset(data, context, excerpt));
+  return ExitCode::finished;
+}
+
+ExitCode run_verify(const Arguments& arguments) {
+  std::string data = default_dataset;
+  CommandLine line("gpt_data verify FOLDER: read a dataset and check all of it", "data");
+  line.group("Options")("data", option(data, "FOLDER"), "the dataset");
+  if (!line.parse(arguments)) return ExitCode::finished;
+  VerifyReport found;
+  {
+    TerminalProgress bar;
+    found =
+        verify(data, [&](std::string_view phase, int64_t done, int64_t total) { bar(phase, done, total); });
+  }
+  if (found.problems.empty()) {
+    fmt::print("{} is whole: {} shards, {} tokens\n", data, found.shards, found.tokens);
+    return ExitCode::finished;
+  }
+  std::string text =
+      fmt::format("{} has {} problem{}", data, found.problems.size(), found.problems.size() == 1 ? "" : "s");
+  for (const std::string& problem : found.problems) text += "\n  " + problem;
+  throw Error(text, ExitCode::damaged);
+}
+
+void print_version() {
+  fmt::print("gpt_data {}\nHDF5 {} (compiled with {})\nfmt {}.{}.{}\nBoost {}.{}.{}\n", GPT_VERSION,
+             hdf5_loaded_version(), hdf5_compiled_version(), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+             FMT_VERSION % 100, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100);
+}
+
+ExitCode run(const Arguments& arguments) {
+  const std::map<std::string, ExitCode (*)(const Arguments&)> commands{
+      {"pack", run_pack},       {"synth", run_synth},     {"import", run_import},
+      {"reshard", run_reshard}, {"inspect", run_inspect}, {"verify", run_verify}};
+  validate(!arguments.empty(),
+           "no command: use pack, synth, import, reshard, inspect or verify; --help explains them");
+  const std::string& first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") {
+    fmt::print("{}", overview);
+    return ExitCode::finished;
+  }
+  if (first == "--version") {
+    print_version();
+    return ExitCode::finished;
+  }
+  const auto command = commands.find(first);
+  validate(command != commands.end(),
+           "unknown command '{}': use pack, synth, import, reshard, inspect or verify; --help explains them",
+           first);
+  return command->second({arguments.begin() + 1, arguments.end()});
+}
+
+int report_failure(const std::string& message, ExitCode code) {
+  fmt::print(stderr, "gpt_data: {}\n", message);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace gpt
+
+int main(int argc, char** argv) {
+  using gpt::ExitCode;
+  try {
+    return static_cast<int>(gpt::run({argv + std::min(argc, 1), argv + argc}));
+  } catch (const gpt::Error& error) {
+    return gpt::report_failure(error.what(), error.code());
+  } catch (const boost::program_options::error& error) {
+    return gpt::report_failure(fmt::format("{} (gpt_data COMMAND --help lists the options)", error.what()),
+                               ExitCode::usage);
+  } catch (const std::exception& error) {
+    return gpt::report_failure(error.what(), ExitCode::failed);
+  }
+}

@@ -1,0 +1,27 @@
+#include "comm/world.hpp"
+#include "train/training.hpp"
+#include "train/versions.hpp"
+#include "train_options.hpp"
+
+#include <fmt/format.h>
+
+namespace {
+
+int run(gpt::World& world, int argc, char** argv) {
+  gpt::CommandLine line;
+  world.everywhere([&] { line = gpt::parse_command_line(argc, argv); });
+  if (line.help || line.version) {
+    if (world.is_root()) fmt::print("{}", line.help ? gpt::help_text() : gpt::version_text("gpt_mpi"));
+    return static_cast<int>(gpt::ExitCode::finished);
+  }
+  return gpt::run_training(
+      world, {
+                 .resolve = [&](const std::string& stored) { return gpt::layered_options(line, stored); },
+                 .from_text = [](const std::string& stored) { return gpt::layered_options({}, stored); },
+                 .to_text = gpt::to_ini,
+             });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return gpt::run_program(argc, argv, run); }

@@ -1,0 +1,167 @@
+#include "base/error.hpp"
+#include "base/fault.hpp"
+#include "device/device.hpp"
+#include "model/generator.hpp"
+#include "text/tokenizer.hpp"
+#include "train/checkpoint.hpp"
+#include "train/host_copies.hpp"
+#include "train/versions.hpp"
+
+#include <boost/program_options.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace {
+
+namespace po = boost::program_options;
+
+struct Options {
+  std::string checkpoint = "runs/default";
+  std::string prompt;
+  std::string prompt_file;
+  int64_t tokens = 200;
+  int64_t count = 1;
+  int64_t threads = 0;
+  gpt::Sampling sampling;
+};
+
+po::options_description describe(Options& o) {
+  po::options_description description("Options");
+  const auto value = [](auto& target) { return po::value(&target)->default_value(target); };
+  // clang-format off
+  description.add_options()
+      ("checkpoint", value(o.checkpoint), "checkpoint file, or a run folder: its newest checkpoint")
+      ("prompt", value(o.prompt), "text to go on from")
+      ("prompt-file", value(o.prompt_file), "file with the text to go on from")
+      ("tokens", value(o.tokens), "tokens to generate")
+      ("count", value(o.count), "samples")
+      ("temperature", value(o.sampling.temperature), "0: always the likeliest token")
+      ("top-k", value(o.sampling.top_k), "draw from the k likeliest; 0: from all")
+      ("top-p", value(o.sampling.top_p), "draw from the likeliest that together reach this probability")
+      ("seed", value(o.sampling.seed), "of the draws")
+      ("threads", value(o.threads), "0: all cores that may be used")
+      ("help", po::bool_switch(), "this text")
+      ("version", po::bool_switch(), "versions of the program and its libraries");
+  // clang-format on
+  return description;
+}
+
+std::string read_prompt(const Options& options) {
+  if (options.prompt_file.empty()) return options.prompt;
+  gpt::validate(options.prompt.empty(), "--prompt and --prompt-file: give one of them");
+  std::ifstream file(options.prompt_file, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  gpt::validate(file.good(), "--prompt-file {}: cannot read it", options.prompt_file);
+  return text.str();
+}
+
+std::string checkpoint_file(const std::string& given) {
+  if (!std::filesystem::is_directory(given)) return given;
+  const gpt::CheckpointList list = gpt::list_checkpoints(given + "/checkpoints");
+  for (const std::string& text : list.passed_over) fmt::print(stderr, "notice: passed over {}\n", text);
+  gpt::validate(!list.valid.empty(),
+                "--checkpoint {}: no valid checkpoint in {}/checkpoints: train first, or name a file", given,
+                given);
+  return list.valid.front().path;
+}
+
+/// Prompt as tokens. An empty one becomes a line break, or the first token where the tokenizer has none.
+std::vector<gpt::Token> encode_prompt(const gpt::Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<gpt::Token> tokens;
+  tokenizer.encode(prompt, tokens);
+  if (!tokens.empty()) return tokens;
+  try {
+    tokenizer.encode("\n", tokens);
+  } catch (const gpt::Error&) {
+    tokens = {0};
+  }
+  return tokens;
+}
+
+void print_samples(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
+                   const std::string& prompt) {
+  const std::vector<gpt::Token> start = encode_prompt(tokenizer, prompt);
+  for (int64_t sample = 0; sample < options.count; ++sample) {
+    if (sample > 0) fmt::print("\n---\n");
+    fmt::print("{}", prompt);
+    generator.start(start, options.sampling, static_cast<uint64_t>(sample));
+    for (int64_t i = 0; i < options.tokens; ++i) {
+      const std::string_view text = tokenizer.decode(generator.next());
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fflush(stdout);
+    }
+  }
+  fmt::print("\n");
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  const po::options_description description = describe(options);
+  po::variables_map values;
+  constexpr int style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
+                        po::command_line_style::long_allow_next;
+  try {
+    po::store(po::command_line_parser(argc, argv).options(description).style(style).positional({}).run(),
+              values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw gpt::Error(fmt::format("{}; 'gpt_sample --help' lists the options", error.what()),
+                     gpt::ExitCode::usage);
+  }
+  if (values["help"].as<bool>()) {
+    std::cout << "gpt_sample continues a text with a model that gpt_mpi trained.\n\n"
+                 "  ./gpt_sample --checkpoint runs/demo --prompt 'In the beginning' --tokens 300\n\n"
+              << description;
+    return 0;
+  }
+  if (values["version"].as<bool>()) {
+    fmt::print("{}", gpt::version_text("gpt_sample"));
+    return 0;
+  }
+  gpt::validate(options.tokens >= 0, "--tokens {}: use 0 or a positive number", options.tokens);
+  gpt::validate(options.count >= 0, "--count {}: use 0 or a positive number", options.count);
+  gpt::validate(options.threads >= 0 && options.threads <= 4096,
+                "--threads {}: use 0 (all cores) or up to 4096", options.threads);
+  gpt::validate_sampling(options.sampling);
+  const std::string prompt = read_prompt(options);
+
+  const std::string file = checkpoint_file(options.checkpoint);
+  const gpt::CheckpointHeader header = gpt::read_checkpoint_header(file);
+  const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
+  const auto prompt_tokens = static_cast<int64_t>(encode_prompt(*tokenizer, prompt).size());
+  if (prompt_tokens > header.model.context)
+    fmt::print(stderr, "notice: the prompt has {} tokens, the model sees the last {} of them\n",
+               prompt_tokens, header.model.context);
+
+  const auto device =
+      gpt::make_cpu_device(options.threads > 0 ? static_cast<int>(options.threads) : gpt::usable_cores());
+  const gpt::Layout layout(header.model);
+  const gpt::TensorBuffer params(*device, gpt::DType::f32, {layout.size()});
+  const auto queue = device->make_queue();
+  {
+    gpt::HostCopies copies({{"params", params}});
+    gpt::load_state(file, layout, copies.state());
+    copies.store(*queue);
+  }
+  gpt::Generator generator(header.model, *device, {.weights = params, .matrices = params, .gradients = {}});
+  print_samples(options, generator, *tokenizer, prompt);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  gpt::configure_faults(0);
+  return run(argc, argv);
+} catch (const gpt::Error& error) {
+  fmt::print(stderr, "gpt_sample: {}\n", error.what());
+  return static_cast<int>(error.code());
+} catch (const std::exception& error) {
+  fmt::print(stderr, "gpt_sample: {}\n", error.what());
+  return static_cast<int>(gpt::ExitCode::failed);
+}

@@ -1,0 +1,231 @@
+#include "train_options.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+namespace po = boost::program_options;
+
+/// One option: where it is told, what it sets, and what --help says.
+struct Entry {
+  const char* group;
+  const char* name;
+  std::variant<std::string*, int64_t*, uint64_t*, double*, float*, bool*> field;
+  const char* help;
+  bool of_this_start = false;  ///< says where or how to run, not what: a checkpoint's value is not taken over
+};
+
+std::vector<Entry> entries(TrainOptions& o) {
+  const char* const run = "Run";
+  const char* const model = "Model";
+  const char* const batch = "Batch";
+  const char* const optimizer = "Optimizer";
+  const char* const logs = "Evaluation, checkpoints, logs";
+  const char* const machine = "Machine";
+  return {
+      {run, "data", &o.data, "dataset folder, made by gpt_data"},
+      {run, "out", &o.out, "run folder: config.ini, log.jsonl, checkpoints/", true},
+      {run, "resume", &o.resume, "auto: the newest valid checkpoint in --out, if any; none; or a file", true},
+      {run, "seed", &o.seed, "of weights, data order and dropout"},
+      {run, "steps", &o.steps, "optimizer steps of the whole run"},
+      {run, "epochs", &o.epochs, "passes over the data instead of --steps, when above 0"},
+      {run, "eval-only", &o.eval_only, "only print a checkpoint's validation loss", true},
+
+      {model, "preset", &o.preset,
+       "mini, char-cpu, char, gpt2, gpt2-medium, gpt2-large, gpt2-xl; the options below refine it"},
+      {model, "layers", &o.model.layers, "transformer blocks"},
+      {model, "heads", &o.model.heads, "attention heads"},
+      {model, "width", &o.model.width, "channels; a multiple of --heads"},
+      {model, "context", &o.model.context, "positions a sequence"},
+      {model, "vocab", &o.model.vocabulary, "tokens; 0: the dataset's; may be larger"},
+      {model, "bias", &o.model.bias, "biases in linear layers and norms"},
+      {model, "dropout", &o.model.dropout, "share of activations dropped"},
+
+      {batch, "global-batch", &o.global_batch, "sequences a step over all ranks; a multiple of the shards"},
+      {batch, "micro-batch", &o.micro_batch, "sequences that a rank computes at a time, at most"},
+
+      {optimizer, "lr", &o.lr, "highest learning rate"},
+      {optimizer, "min-lr", &o.min_lr, "lowest, at the end; below 0: a tenth of --lr"},
+      {optimizer, "warmup", &o.warmup, "steps of linear warm-up"},
+      {optimizer, "schedule", &o.schedule, "constant, cosine, linear, wsd (down in the last fifth)"},
+      {optimizer, "lr-scaling", &o.lr_scaling, "by --global-batch / --base-batch: none, linear, sqrt"},
+      {optimizer, "base-batch", &o.base_batch, "batch that --lr is meant for, with --lr-scaling"},
+      {optimizer, "weight-decay", &o.weight_decay, "of matrices"},
+      {optimizer, "beta1", &o.beta1, "AdamW: decay of the first moment"},
+      {optimizer, "beta2", &o.beta2, "AdamW: decay of the second moment"},
+      {optimizer, "eps", &o.eps, "AdamW: added to the root of the second moment"},
+      {optimizer, "clip", &o.clip, "largest global norm of the gradients; 0: no clipping"},
+
+      {logs, "eval-every", &o.eval_every, "steps between validations; 0: never"},
+      {logs, "eval-windows", &o.eval_windows, "validation windows, evenly spaced; 0: all"},
+      {logs, "save-every", &o.save_every, "steps between checkpoints, and one at the end; 0: none at all"},
+      {logs, "keep", &o.keep, "newest checkpoints that are kept"},
+      {logs, "log-every", &o.log_every, "steps between printed lines; 0: none. log.jsonl has every step"},
+      {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/", true},
+      {logs, "sample-tokens", &o.sample_tokens, "length of the sample printed at the end; 0: none"},
+
+      {machine, "device", &o.device, "auto, cpu", true},
+      {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", true},
+      {machine, "precision", &o.precision, "fp32"},
+      {machine, "reduction", &o.reduction, "of gradients: flat; hierarchical (in the node, then between)",
+       true},
+      {machine, "bucket-mb", &o.bucket_mb, "MiB of gradients reduced at a time"},
+      {machine, "node-layout", &o.node_layout, "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank",
+       true},
+  };
+}
+
+// Boost only splits the words; what they mean is said once, in the table above.
+po::options_description describe(bool with_config) {
+  TrainOptions defaults;
+  po::options_description description;
+  for (const Entry& entry : entries(defaults))
+    description.add_options()(entry.name, po::value<std::string>(), entry.help);
+  if (with_config)
+    description.add_options()("config", po::value<std::string>(), "")("help", po::bool_switch(), "")(
+        "version", po::bool_switch(), "");
+  return description;
+}
+
+template <class Number>
+void assign_number(const Entry& entry, const std::string& text, Number& target) {
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, target);
+  validate(error == std::errc() && parsed == end, "--{} {}: use {}", entry.name, text,
+           std::is_floating_point_v<Number> ? "a number" : "a whole number that fits into 64 bits");
+}
+
+void assign(const Entry& entry, const std::string& text) {
+  std::visit(
+      [&](auto* target) {
+        using T = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          *target = text;
+        } else if constexpr (std::is_same_v<T, bool>) {
+          validate(text == "true" || text == "false", "--{} {}: use true or false", entry.name, text);
+          *target = text == "true";
+        } else {
+          assign_number(entry, text, *target);
+        }
+      },
+      entry.field);
+}
+
+std::string value_text(const Entry& entry) {
+  return std::visit([](const auto* value) { return fmt::format("{}", *value); }, entry.field);
+}
+
+void apply_preset(const std::string& name, GptConfig& model) {
+  const auto found = std::ranges::find(presets(), name, &Preset::name);
+  validate(found != presets().end(),
+           "--preset {}: use mini, char-cpu, char, gpt2, gpt2-medium, gpt2-large or gpt2-xl", name);
+  const int64_t vocabulary = model.vocabulary;
+  model = found->config;
+  model.vocabulary = vocabulary;
+}
+
+enum class Layer { stored, given };
+
+void apply_layer(const std::string& ini, Layer layer, const std::string& where, TrainOptions& options) {
+  std::istringstream text(ini);
+  po::variables_map values;
+  try {
+    po::store(po::parse_config_file(text, describe(false)), values);
+  } catch (const po::error& error) {
+    throw Error(fmt::format("{}: {}; 'gpt_mpi --help' lists the options", where, error.what()),
+                ExitCode::usage);
+  }
+  if (values.contains("preset")) apply_preset(values["preset"].as<std::string>(), options.model);
+  for (const Entry& entry : entries(options))
+    if (values.contains(entry.name) && (layer == Layer::given || !entry.of_this_start))
+      assign(entry, values[entry.name].as<std::string>());
+}
+
+std::string to_line(const std::string& name, const std::string& value) {
+  validate(value.find_first_of("#\n\r") == std::string::npos,
+           "--{} {}: '#' and line breaks cannot be kept in a configuration, use another name", name, value);
+  return fmt::format("{} = {}\n", name, value);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  validate(file.good() && text.good(), "--config {}: cannot read it", path);
+  return text.str();
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  // Without short options a value may begin with '-', as negative numbers do.
+  constexpr int style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
+                        po::command_line_style::long_allow_next;
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(argc, argv).options(describe(true)).style(style).positional({}).run(),
+              values);
+  } catch (const po::too_many_positional_options_error&) {
+    throw Error("every argument is an option with a value, as in --steps 100; 'gpt_mpi --help' lists them",
+                ExitCode::usage);
+  } catch (const po::error& error) {
+    throw Error(fmt::format("{}; 'gpt_mpi --help' lists the options", error.what()), ExitCode::usage);
+  }
+  CommandLine line{
+      .help = values["help"].as<bool>(), .version = values["version"].as<bool>(), .typed = {}, .config = {}};
+  if (values.contains("config")) line.config = read_file(values["config"].as<std::string>());
+  TrainOptions defaults;
+  for (const Entry& entry : entries(defaults))
+    if (values.contains(entry.name)) line.typed += to_line(entry.name, values[entry.name].as<std::string>());
+  return line;
+}
+
+TrainOptions layered_options(const CommandLine& line, const std::string& stored) {
+  TrainOptions options;
+  apply_layer(stored, Layer::stored, "configuration in the checkpoint", options);
+  apply_layer(line.config, Layer::given, "--config", options);
+  apply_layer(line.typed, Layer::given, "command line", options);
+  return options;
+}
+
+std::string to_ini(TrainOptions options) {
+  std::string text;
+  for (const Entry& entry : entries(options)) text += to_line(entry.name, value_text(entry));
+  return text;
+}
+
+std::string help_text() {
+  TrainOptions defaults;
+  std::string text =
+      "gpt_mpi trains a GPT on the shards of a dataset, on every rank that it is started on.\n"
+      "\n"
+      "  ./gpt_mpi --data datasets/demo --out runs/demo --steps 1000\n"
+      "  mpirun -n 4 ./gpt_mpi --data datasets/demo --out runs/demo\n"
+      "  srun --nodes=4 --ntasks-per-node=8 --mpi=pmix ./gpt_mpi --config run.ini\n"
+      "\n"
+      "Options are read from the checkpoint that is resumed, then from --config, then from the\n"
+      "command line; the last one counts. Every option takes a value.\n"
+      "\n"
+      "  --config FILE         options as lines 'name = value'\n"
+      "  --help, --version\n";
+  std::string group;
+  for (const Entry& entry : entries(defaults)) {
+    if (group != entry.group) text += fmt::format("\n{}:\n", group = entry.group);
+    const std::string value = value_text(entry);
+    text += fmt::format("  --{:<18} {} [{}]\n", entry.name, entry.help, value.empty() ? "none" : value);
+  }
+  return text;
+}
+
+}  // namespace gpt
