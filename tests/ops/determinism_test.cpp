@@ -1,0 +1,112 @@
+#include "harness.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace gpt;
+using namespace gpt::test;
+
+namespace {
+
+constexpr int64_t sequences = 3;
+constexpr int64_t positions = 50;
+constexpr int64_t width = 72;
+constexpr int64_t heads = 3;
+constexpr int64_t vocabulary = 61;
+constexpr int64_t padded = 128;
+constexpr Dropout dropping{.rate = 0.1F, .seed = 1, .step = 2, .site = 3, .first_sequence = 4};
+
+Guarded random_tensor(std::initializer_list<int64_t> shape, uint64_t key) {
+  int64_t size = 1;
+  for (int64_t extent : shape) size *= extent;
+  return {shape, random_floats(size, key)};
+}
+
+/// Every result of the operations that are no matrix products.
+std::vector<Array> run_kernels(Device& device) {
+  Ops& ops = device.ops();
+  const auto queue = device.make_queue();
+  const Guarded tokens({sequences, positions}, random_tokens(sequences * positions, vocabulary, 1));
+  const Guarded wte = random_tensor({padded, width}, 2);
+  const Guarded wpe = random_tensor({positions, width}, 3);
+  const Guarded weight = random_tensor({width}, 4);
+  const Guarded x(DType::f32, {sequences, positions, width});
+  const Guarded sum(DType::f32, {sequences, positions, width});
+  const Guarded y(DType::f32, {sequences, positions, width});
+  const Guarded mean(DType::f32, {sequences * positions});
+  const Guarded rstd(DType::f32, {sequences * positions});
+  ops.embed(x, tokens, wte, wpe, 0, dropping, *queue);
+  ops.add_norm(sum, y, mean, rstd, x, x, weight, weight, dropping, *queue);
+
+  const Guarded qkv = random_tensor({sequences, positions, 3 * width}, 5);
+  const Guarded attended(DType::f32, {sequences, positions, width});
+  const Guarded log_sum(DType::f32, {sequences, heads, positions});
+  const Guarded dqkv(DType::f32, {sequences, positions, 3 * width});
+  ops.attention(attended, log_sum, qkv, heads, dropping, *queue);
+  ops.attention_backward(dqkv, y, attended, qkv, log_sum, heads, dropping, *queue);
+
+  const Guarded dx(DType::f32, {sequences, positions, width});
+  const Guarded d_delta(DType::f32, {sequences, positions, width});
+  const Guarded d_weight(DType::f32, {width});
+  const Guarded d_bias(DType::f32, {width});
+  ops.add_norm_backward(dx, d_delta, d_weight, d_bias, attended, sum, mean, rstd, weight, dropping,
+                        Write::overwrite, Write::overwrite, *queue);
+  const Guarded d_wte({padded, width}, Array(padded * width));
+  const Guarded d_wpe(DType::f32, {positions, width});
+  ops.embed_backward(d_wte, d_wpe, dx, tokens, dropping, Write::overwrite, *queue);
+
+  const Guarded sums(DType::f64, {ceil_div(padded * width, 1024)});
+  ops.square_sums(sums, Tensor(d_wte).view({padded * width}), *queue);
+  std::vector<Array> results;
+  for (const Guarded* tensor : {&x, &sum, &y, &mean, &rstd, &attended, &log_sum, &dqkv, &dx, &d_delta,
+                                &d_weight, &d_bias, &d_wte, &d_wpe, &sums})
+    results.push_back(tensor->values());
+  return results;
+}
+
+/// Every result of the matrix products, the classifier's among them.
+std::vector<Array> run_products(Device& device) {
+  Ops& ops = device.ops();
+  const auto queue = device.make_queue();
+  constexpr int64_t rows = sequences * positions;
+  const Guarded x = random_tensor({rows, width}, 1);
+  const Guarded w = random_tensor({padded, width}, 2);
+  const Guarded b = random_tensor({padded}, 3);
+  const Guarded y(DType::f32, {rows, padded});
+  const Guarded pre(DType::f32, {rows, padded});
+  ops.linear(y, pre, x, w, b, Activation::gelu, *queue);
+  const Guarded dx(DType::f32, {rows, width});
+  ops.linear_backward_input(dx, y, w, x, Activation::gelu, *queue);
+  const Guarded dw = random_tensor({padded, width}, 4);
+  const Guarded db = random_tensor({padded}, 5);
+  ops.linear_backward_weight(dw, db, y, x, Write::accumulate, *queue);
+  const Guarded loss(DType::f64, {1});
+  Tensor(loss).data<double>()[0] = 0.0;
+  const Guarded d_hidden(DType::f32, {rows, width});
+  const Guarded d_wte(DType::f32, {padded, width});
+  ops.classifier(loss, d_hidden, d_wte, x, w, Guarded({rows}, random_tokens(rows, vocabulary, 6)), vocabulary,
+                 0.1F, Write::overwrite, *queue);
+  std::vector<Array> results;
+  for (const Guarded* tensor : {&y, &pre, &dx, &dw, &db, &loss, &d_hidden, &d_wte})
+    results.push_back(tensor->values());
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("operations give the same bits every time") {
+  for (const auto& device : devices())
+    for (int i = 0; i < 3; ++i) {
+      CHECK(run_kernels(*device) == run_kernels(*device));
+      CHECK(run_products(*device) == run_products(*device));
+    }
+}
+
+TEST_CASE("operations without matrix products give the same bits with one and with two threads") {
+  CHECK(run_kernels(*devices().front()) == run_kernels(*devices().back()));
+}
+
+TEST_CASE("matrix products agree with one and with two threads") {
+  const auto one = run_products(*devices().front());
+  const auto two = run_products(*devices().back());
+  for (size_t i = 0; i < one.size(); ++i) CHECK(max_error(one[i], two[i]) < tolerance);
+}

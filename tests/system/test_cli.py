@@ -1,0 +1,169 @@
+"""Options, refusals and messages of the programs, and how they take what a launcher gives them."""
+
+import os
+import unittest
+
+from harness import USAGE, SystemTest, run
+
+REFUSED = [
+    # option, value, more options
+    ("micro_batch", "-1", {}),
+    ("micro_batch", "0", {}),
+    ("micro_batch", "4294967297", {}),
+    ("micro_batch", "1e3", {}),
+    ("micro_batch", "", {}),
+    ("global_batch", "0", {}),
+    ("global_batch", "13", {}),
+    ("global_batch", "18446744073709551620", {}),
+    ("lr", "nan", {}),
+    ("lr", "inf", {}),
+    ("lr", "-1", {}),
+    ("lr", "0.1x", {}),
+    ("beta1", "1", {}),
+    ("eps", "0", {}),
+    ("clip", "-1", {}),
+    ("dropout", "1", {}),
+    ("dropout", "nan", {}),
+    ("heads", "3", {}),
+    ("heads", "0", {}),
+    ("layers", "-2", {}),
+    ("width", "99999999999", {}),
+    ("context", "0", {}),
+    ("vocab", "3", {}),
+    ("steps", "-5", {}),
+    ("epochs", "nan", {}),
+    ("schedule", "cosinus", {}),
+    ("precision", "fp16", {}),
+    ("device", "tpu", {}),
+    ("reduction", "ring", {}),
+    ("preset", "gpt5", {}),
+    ("threads", "-1", {}),
+    ("keep", "0", {}),
+    ("save_every", "-1", {}),
+    ("bias", "maybe", {}),
+    ("eval_only", "perhaps", {}),
+    ("node_layout", "2,2", {}),
+    ("node_layout", "x", {}),
+    ("resume", "nosuchfile.h5", {}),
+]
+
+
+class Options(SystemTest):
+    def test_bad_values_are_refused_before_any_work(self):
+        for option, value, more in REFUSED:
+            with self.subTest(option=option, value=value):
+                out = self.path("out")
+                done = self.start(self.synth(), out, **({"steps": 1} | more | {option: value}))
+                self.assert_refused(done, USAGE, option.replace("_", "-"))
+                self.assertFalse(out.exists(), "something was written")
+
+    def test_a_refusal_is_printed_once_and_has_one_code_on_every_rank(self):
+        done = self.start(self.synth(), self.path("out"), ranks=3, lr="nan", steps=1)
+        self.assert_refused(done, USAGE)
+        self.assertEqual(done.text.count("--lr"), 1, str(done))
+
+    def test_unknown_and_abbreviated_options_are_refused(self):
+        for words in (["--learning-rate", "1"], ["--step", "3"], ["--steps"], ["stray"], ["--steps", "1", "--steps", "2"]):
+            with self.subTest(words=words):
+                done = run("gpt_mpi", "--data", self.synth(), "--out", self.path("out"), *words)
+                self.assert_refused(done, USAGE)
+                self.assertFalse(self.path("out").exists())
+
+    def test_a_missing_dataset_says_how_to_make_one(self):
+        done = self.start(self.path("nothing"), self.path("out"), steps=1)
+        self.assert_refused(done, USAGE, self.path("nothing"), "gpt_data pack")
+        self.assertFalse(self.path("out").exists())
+
+    def test_help_and_version(self):
+        for name in ("gpt_mpi", "gpt_data", "gpt_sample"):
+            done = run(name, "--help")
+            self.assertEqual(done.code, 0, str(done))
+            self.assertIn("--", done.out)
+            done = run(name, "--version")
+            self.assertEqual(done.code, 0, str(done))
+        version = run("gpt_mpi", "--version").out
+        self.assertIn("HDF5", version)
+        self.assertRegex(version, r"(?s)compiled.*loaded|loaded.*compiled")
+
+    def test_a_configuration_file_yields_to_the_command_line(self):
+        config = self.path("c.ini")
+        config.write_text("steps = 3\nlr = 0.002\n", encoding="utf-8")
+        trained = self.train(self.synth(), self.path("out"), config=config, steps=None, lr=None)
+        self.assertEqual(len(trained.losses()), 3)
+        again = self.train(self.synth(), self.path("out2"), config=config, steps=2, lr=None)
+        self.assertEqual(len(again.losses()), 2)
+        config.write_text("stepps = 3\n", encoding="utf-8")
+        self.assert_refused(self.start(self.synth(), self.path("out3"), config=config), USAGE, "stepps")
+        self.assert_refused(self.start(self.synth(), self.path("out3"), config=self.path("no.ini")), USAGE, "no.ini")
+
+    def test_the_effective_configuration_repeats_the_run(self):
+        trained = self.train(self.synth(), self.path("out"), steps=4)
+        config = trained.folder / "config.ini"
+        done = run("gpt_mpi", "--config", config, "--out", self.path("again"))
+        self.assertEqual(done.code, 0, str(done))
+        again = type(trained)(self.path("again"))
+        self.assertEqual(trained.losses(), again.losses())
+
+    def test_a_finished_run_says_so(self):
+        out = self.path("out")
+        trained = self.train(self.synth(), out, steps=3, save_every=3)
+        before = {path: path.read_bytes() for path in (out / "checkpoints").iterdir()}
+        done = self.start(self.synth(), out, steps=3, save_every=3)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("finished", done.text)
+        self.assertEqual(before, {path: path.read_bytes() for path in (out / "checkpoints").iterdir()})
+        self.assertEqual(len(trained.events("step")), 3)
+
+    def test_results_do_not_depend_on_the_locale(self):
+        data = self.synth()
+        plain = self.train(data, self.path("c"), steps=2, lr="0.003").losses()
+        other = self.train(
+            data, self.path("de"), steps=2, lr="0.003", environment={"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8"}
+        ).losses()
+        self.assertEqual(plain, other)
+
+
+class Launch(SystemTest):
+    def test_tasks_that_mpi_sees_as_singletons_are_refused(self):
+        step = {"SLURM_JOB_ID": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2"}
+        done = self.start(self.synth(), self.path("out"), steps=1, environment=step)
+        self.assert_refused(done, USAGE, "--mpi=pmix")
+        self.assertFalse(self.path("out").exists())
+
+    def test_one_task_steps_and_mpirun_in_an_allocation_work(self):
+        one = {"SLURM_JOB_ID": "1", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+        self.train(self.synth(), self.path("one"), steps=1, environment=one)
+        allocation = {"SLURM_NTASKS": "4"}
+        self.train(self.synth(), self.path("two"), steps=1, ranks=2, environment=allocation)
+
+    def test_a_pretended_layout_is_logged(self):
+        done = self.start(
+            self.synth(), self.path("out"), ranks=4, node_layout="1,1,1,1", reduction="hierarchical", steps=1
+        )
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.text, r"(?i)node")
+        self.assertIn("4 nodes", done.text)
+
+    def test_threads_beyond_the_cores_are_warned_of(self):
+        core = min(os.sched_getaffinity(0))
+
+        def bind():
+            os.sched_setaffinity(0, {core})
+
+        done = self.start(self.synth(), self.path("out"), steps=1, threads=4, before=bind)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.text, r"(?i)4 threads.*1 core|1 core.*4 threads")
+        done = self.start(self.synth(), self.path("auto"), steps=1, threads=None, before=bind)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("1 thread", done.text)
+        self.assertNotRegex(done.text, r"(?i)warning")
+
+    def test_threads_default_to_the_share_of_the_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        done = self.start(self.synth(), self.path("out"), ranks=2, steps=1, threads=None)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn(f"{max(1, cores // 2)} thread", done.text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

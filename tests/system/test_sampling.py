@@ -1,0 +1,120 @@
+"""gpt_sample: what it draws, what it refuses, and that a failing sample costs no model."""
+
+import unittest
+
+from harness import DAMAGED, USAGE, SystemTest, run
+
+
+class Sampling(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        text = cls.folder / "text.txt"
+        text.write_text("the cat sat on the mat. the dog sat on the log.\n" * 200, encoding="utf-8")
+        cls.data = cls.folder / "data"
+        made = run("gpt_data", "pack", "--input", text, "--out", cls.data, "--tokenizer", "chars", "--shards", 4)
+        if made.code != 0:
+            raise AssertionError(str(made))
+        cls.model = cls.folder / "model"
+
+    def setUp(self):
+        if not self.model.exists():
+            self.train(self.data, self.model, steps=80, save_every=80)
+
+    def sample(self, *arguments, **more):
+        return run("gpt_sample", "--checkpoint", self.model, *arguments, **more)
+
+    def drawn(self, *arguments):
+        done = self.sample(*arguments)
+        self.assertEqual(done.code, 0, str(done))
+        return done.out
+
+    def test_greedy_is_repeatable_and_ignores_the_seed(self):
+        first = self.drawn("--prompt", "the ", "--tokens", 60, "--temperature", 0, "--seed", 1)
+        again = self.drawn("--prompt", "the ", "--tokens", 60, "--temperature", 0, "--seed", 2)
+        self.assertEqual(first, again)
+        self.assertIn("the ", first)
+
+    def test_seeds_decide_samples(self):
+        draws = {
+            self.drawn("--prompt", "the ", "--tokens", 60, "--temperature", 1.5, "--seed", seed) for seed in (1, 2, 3)
+        }
+        self.assertEqual(len(draws), 3)
+        self.assertIn(self.drawn("--prompt", "the ", "--tokens", 60, "--temperature", 1.5, "--seed", 1), draws)
+
+    def test_a_checkpoint_file_is_as_good_as_a_run_folder(self):
+        file = next((self.model / "checkpoints").glob("step-*.h5"))
+        words = ("--prompt", "the ", "--tokens", 20, "--temperature", 0)
+        done = run("gpt_sample", "--checkpoint", file, *words)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(done.out, self.drawn(*words))
+
+    def test_bad_values_are_refused(self):
+        for option, value in (
+            ("--temperature", "-1"),
+            ("--temperature", "nan"),
+            ("--temperature", "inf"),
+            ("--top-k", "-3"),
+            ("--top-p", "1.5"),
+            ("--top-p", "nan"),
+            ("--top-p", "-0.1"),
+            ("--tokens", "-1"),
+            ("--count", "-1"),
+        ):
+            with self.subTest(option=option, value=value):
+                self.assert_refused(self.sample("--prompt", "the", option, value), USAGE, option)
+
+    def test_top_k_at_its_ends(self):
+        everything = self.drawn("--prompt", "the ", "--tokens", 30, "--seed", 5)
+        for top_k in ("0", "99999"):
+            self.assertEqual(self.drawn("--prompt", "the ", "--tokens", 30, "--seed", 5, "--top-k", top_k), everything)
+        greedy = self.drawn("--prompt", "the ", "--tokens", 30, "--temperature", 0)
+        self.assertEqual(self.drawn("--prompt", "the ", "--tokens", 30, "--top-k", 1), greedy)
+
+    def test_characters_that_the_model_does_not_know(self):
+        done = self.sample("--prompt", "the é€", "--tokens", 5)
+        self.assert_refused(done, USAGE, "é")
+        self.assertRegex(done.text, r"\b[45]\b", "the position")
+
+    def test_an_empty_prompt(self):
+        done = self.sample("--prompt", "", "--tokens", 20, "--seed", 1)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertGreaterEqual(len(done.out), 20)
+
+    def test_a_prompt_longer_than_the_context_keeps_its_end(self):
+        prompt = ("the cat sat on the mat. " * 10)[:96]
+        words = ("--tokens", 64, "--temperature", 0)
+        done = self.sample("--prompt", prompt, *words)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.text, r"(?i)context|last")
+        short = self.sample("--prompt", prompt[-32:], *words)
+        self.assertEqual(short.code, 0, str(short))
+        self.assertEqual(done.out.rstrip("\n")[-64:], short.out.rstrip("\n")[-64:])
+
+    def test_count(self):
+        one = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1)
+        three = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1, "--count", 3)
+        self.assertGreater(len(three), 2 * len(one))
+
+    def test_what_is_not_a_checkpoint(self):
+        text = self.path("text.h5")
+        text.write_text("no HDF5 at all", encoding="utf-8")
+        self.assert_refused(run("gpt_sample", "--checkpoint", text, "--prompt", "a"), DAMAGED, text.name)
+        gone = self.path("gone")
+        done = run("gpt_sample", "--checkpoint", gone, "--prompt", "a")
+        self.assertIn(done.code, (USAGE, DAMAGED), str(done))
+        self.assertIn(gone.name, done.text)
+
+    def test_a_failing_sample_at_the_end_loses_no_model(self):
+        out = self.path("run")
+        done = self.start(
+            self.data, out, steps=4, save_every=4, sample_tokens=20, environment={"GPT_FAULT": "sample:throw"}
+        )
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.text, r"(?i)sample")
+        self.assertIn("fault injected", done.text)
+        self.assertTrue((out / "checkpoints" / "step-00000004.h5").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

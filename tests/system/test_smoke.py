@@ -1,0 +1,36 @@
+"""The whole path in seconds: a corpus, training on two ranks, resuming, a sample."""
+
+import unittest
+
+from harness import SystemTest, run
+
+
+class Smoke(SystemTest):
+    def test_a_model_learns_resumes_and_speaks(self):
+        data = self.synth()
+        out = self.path("run")
+        trained = self.train(data, out, ranks=2, steps=60, save_every=30, eval_every=30, eval_windows=0)
+        losses = trained.losses()
+        self.assertEqual(sorted(losses), list(range(min(losses), min(losses) + 60)))
+        values = [losses[step] for step in sorted(losses)]
+        self.assertLess(sum(values[-10:]) / 10, 0.8 * values[0])
+        self.assertEqual(trained.checkpoints(), ["step-00000030.h5", "step-00000060.h5"])
+
+        self.train(data, out, ranks=2, steps=80, save_every=30)
+        self.assertEqual([event["step"] for event in trained.events("resume")], [60])
+        self.assertEqual(len(trained.losses()), 80)
+
+        sample = run("gpt_sample", "--checkpoint", out, "--prompt", "the", "--tokens", 40, "--seed", 1)
+        self.assertEqual(sample.code, 0, str(sample))
+        self.assertTrue(sample.out.lstrip().startswith("the"), str(sample))
+        self.assertGreater(len(sample.out), 30)
+
+    def test_a_synthetic_corpus_says_the_lowest_loss(self):
+        data = self.synth()
+        inspected = run("gpt_data", "inspect", "--data", data)
+        self.assertEqual(inspected.code, 0, str(inspected))
+        self.assertIn("entropy", inspected.text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

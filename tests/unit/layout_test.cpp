@@ -1,0 +1,127 @@
+#include "model/layout.hpp"
+
+#include "base/error.hpp"
+#include "model/gpt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <vector>
+
+using namespace gpt;
+
+namespace {
+
+const GptConfig odd{.layers = 3, .heads = 3, .width = 15, .context = 7, .vocabulary = 131, .bias = true};
+
+}  // namespace
+
+TEST_CASE("parameters of GPT-2 are counted as its paper's code counts them") {
+  GptConfig gpt2 = std::ranges::find(presets(), std::string("gpt2"), &Preset::name)->config;
+  gpt2.vocabulary = 50257;
+  CHECK(Layout(gpt2).parameters() == 124'439'808);
+}
+
+TEST_CASE("parameters lie inside their sections, apart from each other and aligned") {
+  for (bool bias : {true, false}) {
+    GptConfig config = odd;
+    config.bias = bias;
+    const Layout layout(config);
+    std::vector<Range> taken;
+    for (const Parameter& parameter : layout.all()) {
+      CHECK(parameter.offset % 16 == 0);
+      CHECK(parameter.stored >= parameter.size());
+      taken.push_back({parameter.offset, parameter.offset + parameter.stored});
+    }
+    std::ranges::sort(taken, {}, &Range::begin);
+    for (size_t i = 0; i + 1 < taken.size(); ++i) CHECK(taken[i].end <= taken[i + 1].begin);
+
+    int64_t next = 0;
+    for (const Section& section : layout.sections()) {
+      CHECK(section.range.begin == next);
+      CHECK(section.range.size() % Layout::block == 0);
+      next = section.range.end;
+      for (const Parameter& parameter : layout.all()) {
+        if (parameter.offset < section.range.begin || parameter.offset >= section.range.end) continue;
+        CHECK(parameter.offset + parameter.stored <= section.range.end);
+        CHECK(parameter.decays == (parameter.offset < section.decay_end));
+        CHECK(parameter.decays == (parameter.shape.size() == 2));
+      }
+    }
+    CHECK(next == layout.size());
+    CHECK((layout.find("h.2.mlp.c_fc.bias") != nullptr) == bias);
+    CHECK(layout.sections()[static_cast<size_t>(layout.embedding_section())].name == "embedding");
+    CHECK(layout.sections()[static_cast<size_t>(layout.norm_section())].name == "ln_f");
+  }
+}
+
+TEST_CASE("the embedding is stored with padded rows and seen without them") {
+  const Layout layout(odd);
+  const Parameter* const embedding = layout.find("wte.weight");
+  REQUIRE(embedding != nullptr);
+  CHECK(embedding->shape == std::vector<int64_t>{131, 15});
+  CHECK(embedding->stored == 256 * 15);
+}
+
+TEST_CASE("initial weights have the deviations of GPT-2, and zeros wherever no parameter is") {
+  GptConfig config{.layers = 8, .heads = 2, .width = 64, .context = 32, .vocabulary = 100, .bias = true};
+  const Layout layout(config);
+  std::vector<float> weights(static_cast<size_t>(layout.size()));
+  initialize_weights(layout, config, 5, Tensor(weights.data(), DType::f32, {layout.size()}));
+  std::vector<bool> is_parameter(weights.size());
+  for (const Parameter& parameter : layout.all()) {
+    double squares = 0;
+    for (int64_t i = 0; i < parameter.size(); ++i) {
+      const auto at = static_cast<size_t>(parameter.offset + i);
+      is_parameter[at] = true;
+      squares += weights[at] * double{weights[at]};
+    }
+    const double deviation = std::sqrt(squares / static_cast<double>(parameter.size()));
+    CAPTURE(parameter.name);
+    if (parameter.name.ends_with("bias"))
+      CHECK(deviation == 0.0);
+    else if (!parameter.decays)
+      CHECK(deviation == 1.0);
+    else
+      CHECK(deviation ==
+            doctest::Approx(parameter.name.ends_with("c_proj.weight") ? 0.005 : 0.02).epsilon(0.05));
+  }
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (!is_parameter[i]) CHECK(weights[i] == 0.0F);
+
+  std::vector<float> again(weights.size()), other(weights.size());
+  initialize_weights(layout, config, 5, Tensor(again.data(), DType::f32, {layout.size()}));
+  initialize_weights(layout, config, 6, Tensor(other.data(), DType::f32, {layout.size()}));
+  CHECK(again == weights);
+  CHECK(other != weights);
+}
+
+TEST_CASE("impossible models are refused by the option's name") {
+  const auto refusal = [](GptConfig config) -> std::string {
+    try {
+      validate_config(config);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal(odd).empty());
+  GptConfig config = odd;
+  config.heads = 4;
+  CHECK(refusal(config).find("--width 15") != std::string::npos);
+  config = odd;
+  config.layers = 0;
+  CHECK(refusal(config).find("--layers 0") != std::string::npos);
+  config = odd;
+  config.context = -1;
+  CHECK(refusal(config).find("--context -1") != std::string::npos);
+  config = odd;
+  config.dropout = 1.0F;
+  CHECK(refusal(config).find("--dropout 1") != std::string::npos);
+  config.dropout = std::nanf("");
+  CHECK(refusal(config).find("--dropout nan") != std::string::npos);
+  config = odd;
+  config.layers = config.width = config.heads = int64_t{1} << 24;
+  CHECK(refusal(config).find("too large") != std::string::npos);
+}

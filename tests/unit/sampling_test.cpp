@@ -1,0 +1,71 @@
+#include "model/sampling.hpp"
+
+#include "base/error.hpp"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <limits>
+#include <vector>
+
+using namespace gpt;
+
+namespace {
+
+std::vector<double> frequencies(const std::vector<float>& logits, const Sampling& sampling) {
+  constexpr int draws = 20'000;
+  std::vector<double> counts(logits.size());
+  for (int i = 0; i < draws; ++i)
+    counts[static_cast<size_t>(sample(logits, sampling, 0, static_cast<uint64_t>(i)))] += 1.0 / draws;
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("temperature 0 takes the likeliest token, of equal ones the first") {
+  const std::vector<float> logits = {0.5F, 2.0F, -1.0F, 2.0F};
+  for (uint64_t index = 0; index < 10; ++index) CHECK(sample(logits, {.temperature = 0.0}, 3, index) == 1);
+}
+
+TEST_CASE("tokens are drawn with the softmax's probabilities") {
+  const std::vector<float> logits = {std::log(0.5F), std::log(0.3F), std::log(0.2F)};
+  const auto plain = frequencies(logits, {});
+  CHECK(plain[0] == doctest::Approx(0.5).epsilon(0.03));
+  CHECK(plain[2] == doctest::Approx(0.2).epsilon(0.05));
+  const auto cold = frequencies(logits, {.temperature = 0.5});  // squares: 25 : 9 : 4
+  CHECK(cold[0] == doctest::Approx(25.0 / 38.0).epsilon(0.03));
+}
+
+TEST_CASE("top-k and top-p leave out the less likely") {
+  const std::vector<float> logits = {std::log(0.2F), std::log(0.5F), std::log(0.3F)};
+  const auto two = frequencies(logits, {.top_k = 2});
+  CHECK(two[0] == 0.0);
+  CHECK(two[1] == doctest::Approx(0.625).epsilon(0.03));
+  const auto nucleus = frequencies(logits, {.top_p = 0.5});
+  CHECK(nucleus[0] + nucleus[2] == 0.0);
+  const auto wider = frequencies(logits, {.top_p = 0.51});
+  CHECK(wider[0] == 0.0);
+  CHECK(wider[2] > 0.3);
+  const auto all = frequencies(logits, {.top_k = 99'999});
+  CHECK(all[0] == doctest::Approx(0.2).epsilon(0.05));
+}
+
+TEST_CASE("draws repeat with their seed and differ between sequences") {
+  const std::vector<float> logits(50, 0.0F);
+  std::vector<int32_t> first, again, other;
+  for (uint64_t i = 0; i < 20; ++i) {
+    first.push_back(sample(logits, {.seed = 4}, 0, i));
+    again.push_back(sample(logits, {.seed = 4}, 0, i));
+    other.push_back(sample(logits, {.seed = 4}, 1, i));
+  }
+  CHECK(first == again);
+  CHECK(first != other);
+}
+
+TEST_CASE("sampling options out of range are refused") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Sampling& bad :
+       {Sampling{.temperature = -1.0}, Sampling{.temperature = nan}, Sampling{.top_k = -1},
+        Sampling{.top_p = 0.0}, Sampling{.top_p = 1.5}, Sampling{.top_p = nan}})
+    CHECK_THROWS_AS(validate_sampling(bad), Error);
+  CHECK_NOTHROW(validate_sampling({.temperature = 0.0, .top_k = 99'999}));
+}
