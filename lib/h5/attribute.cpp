@@ -11,11 +11,12 @@ constexpr size_t longest_string = size_t{1} << 20;
 
 void write_attribute(hid_t file, const std::string& where, const std::string& name, hid_t stored,
                      hid_t memory, const void* value) {
-  if (check_h5(H5Aexists(file, name.c_str()), where) > 0) check_h5(H5Adelete(file, name.c_str()), where);
-  const auto space = own_h5<H5SpaceId>(H5Screate(H5S_SCALAR), where);
+  if (check_h5(H5Aexists(file, name.c_str()), where, ExitCode::failed) > 0)
+    check_h5(H5Adelete(file, name.c_str()), where, ExitCode::failed);
+  const auto space = own_h5<H5SpaceId>(H5Screate(H5S_SCALAR), where, ExitCode::failed);
   const auto attribute = own_h5<H5AttributeId>(
-      H5Acreate2(file, name.c_str(), stored, space.get(), H5P_DEFAULT, H5P_DEFAULT), where);
-  check_h5(H5Awrite(attribute.get(), memory, value), where);
+      H5Acreate2(file, name.c_str(), stored, space.get(), H5P_DEFAULT, H5P_DEFAULT), where, ExitCode::failed);
+  check_h5(H5Awrite(attribute.get(), memory, value), where, ExitCode::failed);
 }
 
 /// An attribute that is there and holds one value of class `kind`.
@@ -61,10 +62,10 @@ void H5File::set_attribute(const std::string& name, double value) {
 
 void H5File::set_attribute(const std::string& name, const std::string& value) {
   const std::string where = path_ + "@" + name;
-  const auto type = own_h5<H5TypeId>(H5Tcopy(H5T_C_S1), where);
-  check_h5(H5Tset_size(type.get(), std::max<size_t>(value.size(), 1)), where);
-  check_h5(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), where);
-  check_h5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where);
+  const auto type = own_h5<H5TypeId>(H5Tcopy(H5T_C_S1), where, ExitCode::failed);
+  check_h5(H5Tset_size(type.get(), std::max<size_t>(value.size(), 1)), where, ExitCode::failed);
+  check_h5(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), where, ExitCode::failed);
+  check_h5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where, ExitCode::failed);
   write_attribute(id_.get(), where, name, type.get(), type.get(), value.c_str());
 }
 

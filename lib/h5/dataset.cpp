@@ -43,20 +43,21 @@ void check_storage(hid_t dataset, const std::string& where) {
 
 /// Calls `transfer(memory space, file space, element)` for pieces of [range).
 template <class Transfer>
-void in_pieces(hid_t dataset, Range range, int64_t piece, const std::string& where,
+void in_pieces(hid_t dataset, Range range, int64_t piece, const std::string& where, ExitCode code,
                const Transfer& transfer) {
-  const auto file_space = own_h5<H5SpaceId>(H5Dget_space(dataset), where);
+  const auto file_space = own_h5<H5SpaceId>(H5Dget_space(dataset), where, code);
   for (int64_t begin = range.begin; begin < range.end; begin += piece) {
     const hsize_t start = static_cast<hsize_t>(begin);
     const hsize_t count = static_cast<hsize_t>(std::min(piece, range.end - begin));
-    check_h5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, &start, nullptr, &count, nullptr), where);
-    const auto memory_space = own_h5<H5SpaceId>(H5Screate_simple(1, &count, nullptr), where);
+    check_h5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, &start, nullptr, &count, nullptr), where,
+             code);
+    const auto memory_space = own_h5<H5SpaceId>(H5Screate_simple(1, &count, nullptr), where, code);
     transfer(memory_space.get(), file_space.get(), begin);
   }
 }
 
-void check_range(Range range, int64_t size, const std::string& where) {
-  validate(range.begin >= 0 && range.begin <= range.end && range.end <= size, ExitCode::damaged,
+void check_range(Range range, int64_t size, const std::string& where, ExitCode code) {
+  validate(range.begin >= 0 && range.begin <= range.end && range.end <= size, code,
            "{}: elements {} to {} asked for, it has {}", where, range.begin, range.end, size);
 }
 
@@ -135,23 +136,26 @@ int64_t H5Dataset::file_offset() const {
 }
 
 void H5Dataset::read(Range range, H5Element memory, void* data) const {
-  check_range(range, size_, where_);
+  check_range(range, size_, where_, ExitCode::damaged);
   const int64_t piece = piece_bytes / std::max(size_of(memory), size_of(element_));
-  in_pieces(id_.get(), range, piece, where_, [&](hid_t memory_space, hid_t file_space, int64_t begin) {
-    char* target = static_cast<char*>(data) + (begin - range.begin) * size_of(memory);
-    if (H5Dread(id_.get(), memory_type(memory), memory_space, file_space, H5P_DEFAULT, target) < 0)
-      check_h5(-1, fmt::format("{}: cannot read from element {}", where_, begin));
-  });
+  in_pieces(id_.get(), range, piece, where_, ExitCode::damaged,
+            [&](hid_t memory_space, hid_t file_space, int64_t begin) {
+              char* target = static_cast<char*>(data) + (begin - range.begin) * size_of(memory);
+              if (H5Dread(id_.get(), memory_type(memory), memory_space, file_space, H5P_DEFAULT, target) < 0)
+                check_h5(-1, fmt::format("{}: cannot read from element {}", where_, begin));
+            });
 }
 
 void H5Dataset::write(Range range, H5Element memory, const void* data) {
-  check_range(range, size_, where_);
+  check_range(range, size_, where_, ExitCode::failed);
   const int64_t piece = piece_bytes / std::max(size_of(memory), size_of(element_));
-  in_pieces(id_.get(), range, piece, where_, [&](hid_t memory_space, hid_t file_space, int64_t begin) {
-    const char* source = static_cast<const char*>(data) + (begin - range.begin) * size_of(memory);
-    if (H5Dwrite(id_.get(), memory_type(memory), memory_space, file_space, H5P_DEFAULT, source) < 0)
-      check_h5(-1, fmt::format("{}: cannot write from element {}", where_, begin));
-  });
+  in_pieces(id_.get(), range, piece, where_, ExitCode::failed,
+            [&](hid_t memory_space, hid_t file_space, int64_t begin) {
+              const char* source = static_cast<const char*>(data) + (begin - range.begin) * size_of(memory);
+              if (H5Dwrite(id_.get(), memory_type(memory), memory_space, file_space, H5P_DEFAULT, source) < 0)
+                check_h5(-1, fmt::format("{}: cannot write from element {}", where_, begin),
+                         ExitCode::failed);
+            });
 }
 
 }  // namespace gpt

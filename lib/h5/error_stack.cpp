@@ -1,6 +1,9 @@
 #include "base/error.hpp"
 #include "h5/internal.hpp"
 
+#include <cerrno>
+#include <cstdlib>
+
 namespace gpt {
 namespace {
 
@@ -32,23 +35,30 @@ std::string plain(const std::string& text) {
   return text.empty() ? "HDF5 gives no reason" : text;
 }
 
+/// What HDF5's error stack says at its most specific end.
+std::string most_specific() {
+  std::string text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
+  return text;
+}
+
+/// The system's error number in such a text; 0 if it tells of none.
+int system_error(const std::string& text) { return std::atoi(between(text, "errno = ", ",").c_str()); }
+
 std::string version(unsigned major, unsigned minor, unsigned release) {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
 }  // namespace
 
-std::string h5_reason() {
-  std::string text;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
-  return plain(text);
-}
-
 void silence_h5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-int64_t check_h5(int64_t result, const std::string& what) {
-  if (result < 0) throw Error(fmt::format("{}: {}", what, h5_reason()), ExitCode::damaged);
-  return result;
+int64_t check_h5(int64_t result, const std::string& what, ExitCode code) {
+  if (result >= 0) return result;
+  const std::string text = most_specific();
+  const int number = system_error(text);
+  throw Error(fmt::format("{}: {}", what, plain(text)),
+              number != 0 && number != EIO ? ExitCode::failed : code);
 }
 
 std::string hdf5_compiled_version() { return version(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE); }

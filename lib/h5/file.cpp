@@ -12,11 +12,12 @@ namespace {
 constexpr hsize_t alignment = hsize_t{4} << 20;
 
 H5PropertyId access_properties(const std::string& where) {
-  auto properties = own_h5<H5PropertyId>(H5Pcreate(H5P_FILE_ACCESS), where);
+  auto properties = own_h5<H5PropertyId>(H5Pcreate(H5P_FILE_ACCESS), where, ExitCode::failed);
   // Parallel file systems are often mounted without locks, and nothing here writes what another one reads.
-  check_h5(H5Pset_file_locking(properties.get(), false, true), where);
-  check_h5(H5Pset_libver_bounds(properties.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V110), where);
-  check_h5(H5Pset_alignment(properties.get(), alignment, alignment), where);
+  check_h5(H5Pset_file_locking(properties.get(), false, true), where, ExitCode::failed);
+  check_h5(H5Pset_libver_bounds(properties.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V110), where,
+           ExitCode::failed);
+  check_h5(H5Pset_alignment(properties.get(), alignment, alignment), where, ExitCode::failed);
   return properties;
 }
 
@@ -24,7 +25,8 @@ H5PropertyId access_properties(const std::string& where) {
 void check_file(const std::string& path) {
   struct stat status {};
   const int failure = stat(path.c_str(), &status) == 0 ? 0 : errno;
-  validate(failure == 0, ExitCode::damaged, "cannot open {}: {}", path,
+  const bool absent = failure == ENOENT || failure == ENOTDIR;
+  validate(failure == 0, absent ? ExitCode::damaged : ExitCode::failed, "cannot open {}: {}", path,
            std::generic_category().message(failure));
   validate(S_ISREG(status.st_mode), ExitCode::damaged, "cannot open {}: it is not a regular file", path);
   validate(status.st_size > 0, ExitCode::damaged, "cannot open {}: it is empty", path);
@@ -46,8 +48,8 @@ void check_path(hid_t file, const std::string& file_path, const std::string& nam
 }
 
 H5PropertyId creation_properties(hid_t property_class, const std::string& where) {
-  auto properties = own_h5<H5PropertyId>(H5Pcreate(property_class), where);
-  check_h5(H5Pset_obj_track_times(properties.get(), false), where);
+  auto properties = own_h5<H5PropertyId>(H5Pcreate(property_class), where, ExitCode::failed);
+  check_h5(H5Pset_obj_track_times(properties.get(), false), where, ExitCode::failed);
   return properties;
 }
 
@@ -65,16 +67,16 @@ H5File H5File::create(const std::string& path) {
   const H5PropertyId access = access_properties(path);
   const H5PropertyId creation = creation_properties(H5P_FILE_CREATE, path);
   return {own_h5<H5FileId>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
-                           "cannot create " + path),
+                           "cannot create " + path, ExitCode::failed),
           path};
 }
 
 H5File H5File::open_parallel(const std::string& path, MPI_Comm comm) {
   silence_h5();
   const H5PropertyId access = access_properties(path);
-  check_h5(H5Pset_fapl_mpio(access.get(), comm, MPI_INFO_NULL), path);
+  check_h5(H5Pset_fapl_mpio(access.get(), comm, MPI_INFO_NULL), path, ExitCode::failed);
   // One rank reads the structure and passes it on, instead of a thousand that read the same bytes.
-  check_h5(H5Pset_all_coll_metadata_ops(access.get(), true), path);
+  check_h5(H5Pset_all_coll_metadata_ops(access.get(), true), path, ExitCode::failed);
   return {own_h5<H5FileId>(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get()), "cannot open " + path), path};
 }
 
@@ -95,20 +97,21 @@ bool H5File::contains(const std::string& name) const {
 void H5File::make_group(const std::string& name) {
   const std::string where = path_ + ":" + name;
   const H5PropertyId properties = creation_properties(H5P_GROUP_CREATE, where);
-  own_h5<H5GroupId>(H5Gcreate2(id_.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), where);
+  own_h5<H5GroupId>(H5Gcreate2(id_.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), where,
+                    ExitCode::failed);
 }
 
 H5Dataset H5File::create_dataset(const std::string& name, H5Element element, int64_t size) {
   const std::string where = path_ + ":" + name;
   const hsize_t extent = static_cast<hsize_t>(size);
-  const auto space = own_h5<H5SpaceId>(H5Screate_simple(1, &extent, nullptr), where);
+  const auto space = own_h5<H5SpaceId>(H5Screate_simple(1, &extent, nullptr), where, ExitCode::failed);
   const H5PropertyId properties = creation_properties(H5P_DATASET_CREATE, where);
-  check_h5(H5Pset_layout(properties.get(), H5D_CONTIGUOUS), where);
-  check_h5(H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY), where);
-  check_h5(H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER), where);
+  check_h5(H5Pset_layout(properties.get(), H5D_CONTIGUOUS), where, ExitCode::failed);
+  check_h5(H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY), where, ExitCode::failed);
+  check_h5(H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER), where, ExitCode::failed);
   return {own_h5<H5DatasetId>(H5Dcreate2(id_.get(), name.c_str(), file_type(element), space.get(),
                                          H5P_DEFAULT, properties.get(), H5P_DEFAULT),
-                              "cannot create " + where),
+                              "cannot create " + where, ExitCode::failed),
           where};
 }
 
@@ -132,9 +135,11 @@ std::string H5File::read_text(const std::string& name, int64_t limit) const {
   return text;
 }
 
-void H5File::flush() { check_h5(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), "cannot write " + path_); }
+void H5File::flush() {
+  check_h5(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), "cannot write " + path_, ExitCode::failed);
+}
 
-void H5File::close() { check_h5(H5Fclose(id_.release()), "cannot finish " + path_); }
+void H5File::close() { check_h5(H5Fclose(id_.release()), "cannot finish " + path_, ExitCode::failed); }
 
 void H5File::abandon() { id_.release(); }
 

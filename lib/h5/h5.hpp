@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/exit_code.hpp"
 #include "base/handle.hpp"
 #include "base/integers.hpp"
 #include "base/mpi.hpp"
@@ -27,8 +28,10 @@ using H5TypeId = Handle<H5IdTraits<H5Tclose>>;
 using H5AttributeId = Handle<H5IdTraits<H5Aclose>>;
 using H5PropertyId = Handle<H5IdTraits<H5Pclose>>;
 
-/// Throws Error(damaged) with `what` and HDF5's error stack as text unless `result` >= 0; returns it.
-int64_t check_h5(int64_t result, const std::string& what);
+/// Throws an Error with `what` and HDF5's error stack as text unless `result` >= 0; returns it.
+/// @param code  what a failure means: `damaged` when reading, `failed` when writing. When the system refused
+///              (no permission, disk full, too many files: any errno but EIO) it is `failed` always
+int64_t check_h5(int64_t result, const std::string& what, ExitCode code = ExitCode::damaged);
 
 /// "1.10.8": the version compiled against, and the one loaded.
 std::string hdf5_compiled_version();
@@ -56,6 +59,7 @@ public:
   /// other ranks; cut into pieces of 64 MiB, since one call beyond 2 GiB fails in MPI-IO.
   /// @throws Error(damaged) if the range is outside the dataset or the file is
   void read(Range range, H5Element memory, void* data) const;
+  /// @throws Error(failed)
   void write(Range range, H5Element memory, const void* data);
 
 private:
@@ -65,10 +69,12 @@ private:
   H5Element element_ = H5Element::u8;
 };
 
-/// An HDF5 file. Reading takes no lock where the library allows it and never changes the file.
+/// An HDF5 file. Reading takes no lock where the library allows it and never changes the file. Reading
+/// functions throw Error(damaged), those that write Error(failed).
 class H5File {
 public:
-  /// @throws Error(damaged) naming the file and the reason: missing, empty, not HDF5, truncated, locked
+  /// @throws Error(damaged) naming the file and the reason: missing, empty, not HDF5, truncated;
+  /// Error(failed) if the system does not let it be opened: no permission, locked, too many open files
   static H5File open(const std::string& path);
 
   /// A new file for one process; replaces an existing one.

@@ -6,16 +6,13 @@
 
 namespace gpt {
 
-/// What HDF5's error stack says at its most specific end, in plain words.
-std::string h5_reason();
-
 /// HDF5 prints nothing by itself from now on: messages travel in exceptions.
 void silence_h5();
 
-/// The identifier, or Error(damaged) with `what` and HDF5's reason.
+/// The identifier, or an Error as from check_h5.
 template <class Id>
-Id own_h5(hid_t id, const std::string& what) {
-  return Id(static_cast<hid_t>(check_h5(id, what)));
+Id own_h5(hid_t id, const std::string& what, ExitCode code = ExitCode::damaged) {
+  return Id(static_cast<hid_t>(check_h5(id, what, code)));
 }
 
 hid_t file_type(H5Element element);    ///< little-endian, as stored

@@ -42,8 +42,11 @@ std::string checkpoint_name(int64_t step);
 
 /// Writes all ranks' state as one file (docs/checkpoint-format.md) under `folder`: partial name, parallel
 /// slabs, fsync, commit record, rename, fsync of the folder. A file with the final name is whole; an existing
-/// one is set aside with a suffix. Collective; every rank holds the whole state and writes its part of it.
+/// one gets a second name and keeps its own until the new file takes it. Collective; every rank holds the
+/// whole state and writes its part of it.
 /// @throws SharedError(saving_failed) on all ranks, the partial file removed, when any rank could not write
+/// @throws Error(saving_failed) on the ranks that failed inside a collective call of HDF5 (opening, closing):
+///         others may wait in it for ever, so the job must end (World::fail)
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
                      const std::vector<StateTensor>& state, const World& world);
 
@@ -67,6 +70,8 @@ struct CheckpointFile {
 };
 
 /// What `folder` holds: valid files newest first (branch, then step), and for every other file one sentence.
+/// Of the first valid file all bytes outside the state were verified, those before it did not pass; of the
+/// others only the commit record was read. A damaged block of the state is found when it is loaded.
 struct CheckpointList {
   std::vector<CheckpointFile> valid;
   std::vector<std::string> passed_over;
@@ -74,7 +79,8 @@ struct CheckpointList {
 };
 CheckpointList list_checkpoints(const std::string& folder);
 
-/// Deletes valid checkpoints of this run beyond the `keep` newest. Call it after a newer one was committed.
+/// Deletes checkpoints of this run whose commit record is valid, beyond the `keep` newest. Call it after a
+/// newer one was committed.
 void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t keep);
 
 }  // namespace gpt

@@ -6,15 +6,6 @@
 #include "train/host_copies.hpp"
 
 namespace gpt {
-namespace {
-
-struct NoListener : SectionListener {
-  void before_use(int64_t) override {}
-  void after_gradients(int64_t) override {}
-};
-
-}  // namespace
-
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
                                      const TrainOptions& options, const std::string& file) {
   const Layout layout(options.model);
@@ -30,8 +21,8 @@ EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& c
   });
   Gpt model(options.model, device, evaluator->micro_batch(),
             {.weights = params, .matrices = params, .gradients = {}});
-  NoListener listener;
-  return {.loss = evaluator->mean_loss(model, listener, comm, *queue), .windows = evaluator->windows()};
+  SectionListener nobody;
+  return {.loss = evaluator->mean_loss(model, nobody, comm, *queue), .windows = evaluator->windows()};
 }
 
 }  // namespace gpt

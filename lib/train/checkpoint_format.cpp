@@ -23,11 +23,13 @@ Range extent_of(const H5Dataset& dataset) {
 }
 
 OpenCheckpoint open_checkpoint(const std::string& path) {
-  if (const auto fault = checkpoint_fault(path))
-    throw Error(fmt::format("checkpoint {}: {}", path, *fault), ExitCode::damaged);
-  CommitRecord record = read_commit_record(path);
-  validate(digest_of_rest(path, record) == record.digest, ExitCode::damaged,
-           "checkpoint {}: bytes outside the state changed since it was committed", path);
+  CommitRecord record;
+  try {
+    record = read_commit_record(path);
+    verify_digest(path, record);
+  } catch (const Error& error) {
+    throw Error(fmt::format("checkpoint {}: {}", path, error.what()), ExitCode::damaged);
+  }
   return {.record = std::move(record), .file = H5File::open(path)};
 }
 

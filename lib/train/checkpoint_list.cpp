@@ -25,9 +25,8 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-}  // namespace
-
-CheckpointList list_checkpoints(const std::string& folder) {
+/// As list_checkpoints, but by the commit records alone.
+CheckpointList list_committed(const std::string& folder) {
   CheckpointList list;
   for (const std::string& name : names_in(folder)) {
     const std::string path = folder + "/" + name;
@@ -48,10 +47,28 @@ CheckpointList list_checkpoints(const std::string& folder) {
   return list;
 }
 
+}  // namespace
+
+CheckpointList list_checkpoints(const std::string& folder) {
+  CheckpointList list = list_committed(folder);
+  while (!list.valid.empty()) {
+    const std::string& path = list.valid.front().path;
+    try {
+      verify_digest(path, read_commit_record(path));
+      break;
+    } catch (const Error& error) {
+      list.passed_over.push_back(path + ": " + error.what());
+      list.broken = true;
+      list.valid.erase(list.valid.begin());
+    }
+  }
+  return list;
+}
+
 void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t keep) {
   expects(keep >= 1);
   int64_t kept = 0;
-  for (const CheckpointFile& file : list_checkpoints(folder).valid) {
+  for (const CheckpointFile& file : list_committed(folder).valid) {
     if (file.run_id != run_id || ++kept <= keep) continue;
     const int failure = unlink(file.path.c_str()) == 0 ? 0 : errno;
     validate(failure == 0 || failure == ENOENT, ExitCode::failed, "cannot delete the old checkpoint {}: {}",

@@ -41,9 +41,13 @@ public:
       world_.everywhere([this] {
         if (world_.is_root()) commit();
       });
-    } catch (const SharedError& error) {
+    } catch (const Error& error) {
+      const std::string message = fmt::format("cannot save {}: {}", path_, error.what());
+      const bool shared = world_.size() == 1 || dynamic_cast<const SharedError*>(&error) != nullptr;
+      // Of an error of this rank alone the partial file stays: others may be writing it.
+      if (!shared) throw Error(message, ExitCode::saving_failed);
       if (created_) unlink(partial_.c_str());
-      throw SharedError(fmt::format("cannot save {}: {}", path_, error.what()), ExitCode::saving_failed);
+      throw SharedError(message, ExitCode::saving_failed);
     }
   }
 
@@ -92,18 +96,20 @@ private:
     std::optional<H5File> file;
     std::vector<Target> targets;
     try {
-      world_.everywhere([&] {
-        file = H5File::open_parallel(partial_, world_.world());
-        for (const StateTensor& tensor : state_)
-          targets.push_back({tensor.data.data<float>(), file->open_dataset(state_path(tensor.name)),
-                             file->open_dataset(checksum_path(tensor.name))});
-      });
+      // Opening and closing are collective: a rank that fails alone must not go on to another collective
+      // call, as `everywhere` would, while the others wait for it in here. Its error ends the job.
+      fault_point("save.open");
+      file = H5File::open_parallel(partial_, world_.world());
+      for (const StateTensor& tensor : state_)
+        targets.push_back({tensor.data.data<float>(), file->open_dataset(state_path(tensor.name)),
+                           file->open_dataset(checksum_path(tensor.name))});
       world_.everywhere([&] {
         for (Target& target : targets) write_part(target);
       });
       targets.clear();
-      world_.everywhere([&] { file->close(); });
-    } catch (const SharedError&) {
+      fault_point("save.close");
+      file->close();
+    } catch (...) {
       if (file) file->abandon();
       throw;
     }
@@ -140,9 +146,7 @@ private:
                               .digest = digest_of_rest(partial_, end_, extents_),
                               .extents = extents_};
     write_synced(partial_, end_, encode_commit_record(record));
-    set_aside(path_);
-    fault_point("save.rename");
-    publish_file(partial_, path_);
+    publish_checkpoint(partial_, path_);
   }
 
   const std::string& folder_;

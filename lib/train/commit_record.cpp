@@ -156,4 +156,9 @@ uint64_t digest_of_rest(const std::string& path, const CommitRecord& record) {
   return digest_of_rest(path, record.file_size - CommitRecord::bytes, record.extents);
 }
 
+void verify_digest(const std::string& path, const CommitRecord& record) {
+  validate(digest_of_rest(path, record) == record.digest, ExitCode::damaged,
+           "bytes outside the state changed since it was committed");
+}
+
 }  // namespace gpt

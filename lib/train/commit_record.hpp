@@ -41,7 +41,10 @@ CommitRecord read_commit_record(const std::string& file);
 /// The digest of the file as it is now: reads every byte before the record that lies in no extent.
 uint64_t digest_of_rest(const std::string& file, const CommitRecord& record);
 
-/// The same with `file`'s first `end` bytes, before there is a record.
+/// @throws Error(damaged) in a sentence that does not name the file, unless the digest is as committed
+void verify_digest(const std::string& file, const CommitRecord& record);
+
+/// The digest of `file`'s first `end` bytes, for when there is no record yet.
 uint64_t digest_of_rest(const std::string& file, int64_t end, const std::vector<Range>& extents);
 
 }  // namespace gpt

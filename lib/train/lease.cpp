@@ -61,7 +61,7 @@ Lease::Lease(const std::string& folder) : folder_(folder), path_(folder + "/leas
     throw;
   }
   unlink(mine.c_str());
-  renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+  renewer_ = std::jthread([this](const std::stop_token& stop) { keep_renewing(stop); });
 }
 
 Lease::~Lease() {
@@ -137,12 +137,32 @@ bool Lease::is_held() const {
   return stat(path_.c_str(), &named) == 0 && same_file(named, status_of(file_, path_));
 }
 
-void Lease::renew(const std::stop_token& stop) const {
+std::string Lease::renew() {
+  std::string problem;
+  try {
+    fault_point("lease.renew");
+    if (futimens(file_.get(), nullptr) != 0) problem = reason(errno);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  if (problem.empty()) return failure_ = "";
+  if (failure_.empty()) failure_ = fmt::format("cannot renew the lease {}: {}", path_, problem);
+  if (!noticed_) {
+    noticed_ = true;
+    std::fputs(fmt::format("notice: {}; another job may take the folder over {} s after the last renewal\n",
+                           failure_, life.count())
+                   .c_str(),
+               stderr);
+  }
+  return failure_;
+}
+
+void Lease::keep_renewing(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, stop, renewal, [] { return false; }) && !stop.stop_requested())
-    futimens(file_.get(), nullptr);
+  while (!wake.wait_for(lock, stop, renewal, [] { return false; }) && !stop.stop_requested()) renew();
 }
 
 }  // namespace gpt

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -51,17 +52,24 @@ public:
   /// False once another process has taken it over.
   bool is_held() const;
 
+  /// A sign of life now, beside those that the thread gives. Why it could not be given, since when: the first
+  /// failure after the last success; empty if it was given.
+  std::string renew();
+
   const std::string& path() const { return path_; }
 
 private:
   void acquire(const std::string& mine);
   bool publish(const std::string& mine) const;
   void clear_way(const std::string& mine, const LeaseHolder& self) const;
-  void renew(const std::stop_token& stop) const;
+  void keep_renewing(const std::stop_token& stop);
 
   std::string folder_;
   std::string path_;
   FileHandle file_;  // this lease's inode, whatever its name now
+  std::mutex mutex_;
+  std::string failure_;  // the first since the last renewal that succeeded
+  bool noticed_ = false;
   std::jthread renewer_;
 };
 

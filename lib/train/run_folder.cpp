@@ -22,7 +22,12 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 RunFolder::~RunFolder() = default;
 
 void RunFolder::confirm() const {
-  if (lease_->is_held()) return;
+  if (lease_->is_held()) {
+    const std::string failure = lease_->renew();
+    validate(failure.empty(), ExitCode::failed, "{}: this job stops before another takes the folder over",
+             failure);
+    return;
+  }
   std::error_code error;
   validate(std::filesystem::exists(lease_->path(), error), "the lease {} was deleted: this job stops",
            lease_->path());

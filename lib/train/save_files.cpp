@@ -1,12 +1,14 @@
 #include "train/save_files.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -52,6 +54,30 @@ void reserve(const FileHandle& file, const std::string& path, int64_t bytes) {
   if (failure != 0) fail(fmt::format("cannot reserve {} bytes in", bytes), path, failure);
 }
 
+bool exists(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT) fail("cannot examine", path, errno);
+  return false;
+}
+
+/// The first of "PATH.set-aside-1", … that is free.
+std::string free_name(const std::string& path) {
+  for (int64_t number = 1;; ++number) {
+    std::string name = fmt::format("{}.set-aside-{}", path, number);
+    if (!exists(name)) return name;
+  }
+}
+
+/// As far as it can: there is an error on its way already.
+void undo_set_aside(const std::string& aside, const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0)
+    unlink(aside.c_str());  // a second name of what is still there
+  else
+    std::rename(aside.c_str(), path.c_str());
+}
+
 void sync(const FileHandle& file, const std::string& path) {
   if (fsync(file.get()) != 0) fail("cannot bring to the disk", path, errno);
 }
@@ -82,17 +108,24 @@ FileHandle hold_room(const std::string& folder, int64_t bytes) {
 }
 
 void set_aside(const std::string& path) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return;
-    fail("cannot examine", path, errno);
-  }
-  for (int64_t number = 1;; ++number) {
-    const std::string aside = fmt::format("{}.set-aside-{}", path, number);
-    if (lstat(aside.c_str(), &status) == 0) continue;
-    if (errno != ENOENT || std::rename(path.c_str(), aside.c_str()) != 0)
+  if (!exists(path)) return;
+  const std::string aside = free_name(path);
+  if (std::rename(path.c_str(), aside.c_str()) != 0) fail("cannot set aside", path, errno);
+}
+
+void publish_checkpoint(const std::string& partial, const std::string& path) {
+  std::optional<std::string> aside;
+  if (exists(path)) {
+    aside = free_name(path);
+    if (link(path.c_str(), aside->c_str()) != 0 && std::rename(path.c_str(), aside->c_str()) != 0)
       fail("cannot set aside", path, errno);
-    return;
+  }
+  try {
+    fault_point("save.rename");
+    publish_file(partial, path);
+  } catch (...) {
+    if (aside && exists(partial)) undo_set_aside(*aside, path);
+    throw;
   }
 }
 

@@ -28,6 +28,14 @@ void check_size_limit(int64_t bytes);
 /// happens if nothing stands there. @throws Error(saving_failed)
 void set_aside(const std::string& path);
 
+/// Makes the finished file `partial`, whose contents are on the disk, appear as `path`. What stands there
+/// gets the first free set-aside name as a second name and keeps the first until the new file takes it: a
+/// crash leaves one or the other under `path`. Where there are no hard links (or a folder stands there) it is
+/// renamed just before. After an error all names are as they were, unless only the folder could not be
+/// synced.
+/// @throws Error
+void publish_checkpoint(const std::string& partial, const std::string& path);
+
 /// Brings the contents of a file that this node's processes wrote to the disk. @throws Error(saving_failed)
 void sync_file(const std::string& path);
 

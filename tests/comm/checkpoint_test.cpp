@@ -4,6 +4,7 @@
 #include "base/fault.hpp"
 #include "comm/world.hpp"
 #include "h5/h5.hpp"
+#include "support/errors.hpp"
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -21,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::bytes_of;
+using test::failure;
+using test::says;
 
 // Sections of 1024 elements leave padding in the middle; the state of the larger one spans three blocks of
 // 4 MiB, the last of them partial.
@@ -86,23 +89,6 @@ struct SharedFolder {
   std::optional<test::ScratchFolder> scratch;
   std::string path;
 };
-
-std::string failure(ExitCode code, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    return error.what();
-  }
-  return {};
-}
-
-bool says(const std::string& message, const std::string& part) {
-  CAPTURE(message);
-  const bool found = message.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
-}
 
 TEST_CASE("header and state come back on every rank") {
   const World world = make_world();
@@ -224,6 +210,16 @@ TEST_CASE("names in the way are set aside, never overwritten") {
   CHECK(bytes_of(file + ".set-aside-2") == "first");
   CHECK(bytes_of(file + ".partial.set-aside-1") == "stale");
   CHECK_FALSE(fs::exists(file + ".partial"));
+
+  world.barrier();  // a folder can have no second name
+  if (world.is_root()) {
+    fs::remove(file);
+    fs::create_directory(file);
+  }
+  world.barrier();
+  save_checkpoint(folder.path, make_header(small, 3), layout, state.tensors(), world);
+  CHECK_FALSE(checkpoint_fault(file).has_value());
+  CHECK(fs::is_directory(file + ".set-aside-3"));
 }
 
 /// Saves step 1, then expects step 2 to fail on all ranks alike, and the older file to stay.
@@ -272,6 +268,34 @@ TEST_CASE("an error at any point of saving reaches all ranks and leaves the olde
   const Layout layout(large);
   State& state = state_of(large);
   CHECK_NOTHROW(save_checkpoint(folder.path, make_header(large, 2), layout, state.tensors(), world));
+}
+
+TEST_CASE("an error of opening or closing together is this rank's own, for the program to end all by") {
+  const World world = make_world();
+  const SharedFolder folder(world);
+  const Layout layout(small);
+  State& state = state_of(small);
+  for (const std::string point : {"save.open", "save.close"}) {
+    CAPTURE(point);
+    // On all ranks, so that none waits for another in here.
+    setenv("GPT_FAULT", (point + ":throw@hit=1").c_str(), 1);
+    configure_faults(world.rank());
+    unsetenv("GPT_FAULT");
+    bool shared = false;
+    std::string message;
+    try {
+      save_checkpoint(folder.path, make_header(small, 2), layout, state.tensors(), world);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::saving_failed);
+      shared = dynamic_cast<const SharedError*>(&error) != nullptr;
+      message = error.what();
+    }
+    says(message, "cannot save " + folder.path + "/step-00000002.h5: fault injected at '" + point);
+    CHECK(shared == (world.size() == 1));
+    CHECK_FALSE(fs::exists(folder.path + "/step-00000002.h5"));
+    world.barrier();
+  }
+  CHECK_NOTHROW(save_checkpoint(folder.path, make_header(small, 3), layout, state.tensors(), world));
 }
 
 TEST_CASE("a file that may not grow large enough is refused before anything is written") {

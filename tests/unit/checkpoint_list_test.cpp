@@ -2,6 +2,7 @@
 #include "base/hash.hpp"
 #include "comm/world.hpp"
 #include "h5/h5.hpp"
+#include "support/errors.hpp"
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 #include "train/checkpoint.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::bytes_of;
+using test::says;
 using test::ScratchFolder;
 using test::write_bytes;
 
@@ -30,22 +32,7 @@ World make_world() {
   return {argc, argv};
 }
 
-std::string damage(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::damaged);
-    return error.what();
-  }
-  return {};
-}
-
-bool says(const std::string& message, const std::string& part) {
-  CAPTURE(message);
-  const bool found = message.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
-}
+std::string damage(const std::function<void()>& work) { return test::failure(ExitCode::damaged, work); }
 
 CheckpointHeader header_of(int64_t step, int64_t branch, uint64_t run_id) {
   return {.step = step,
@@ -174,6 +161,44 @@ TEST_CASE("a process killed while it saves leaves the older checkpoint and a par
     says(list.passed_over.front(), "step-00000002.h5.partial: a save that was not finished");
     load(list.valid.front().path);
   }
+}
+
+TEST_CASE("a process killed before it replaces a checkpoint leaves the old one under its name") {
+  const ScratchFolder folder;
+  const std::string file = save(folder.path(), header_of(2, 5, 8));
+  const std::string old = bytes_of(file);
+  for (const char* action : {"kill", "throw"}) {
+    CAPTURE(action);
+    CHECK_FALSE(test::run_alone("child: saves step 2", "GPT_TEST_FOLDER='" + folder.path() +
+                                                           "' GPT_FAULT='save.rename:" + action + "'"));
+    CHECK(names(list_checkpoints(folder.path())) == std::vector<std::string>{"step-00000002.h5"});
+    CHECK(bytes_of(file) == old);
+    CHECK(fs::exists(file + ".partial") == (action == std::string("kill")));
+  }
+  // The killed one had given the second name already; the one that threw took its own back.
+  CHECK(bytes_of(file + ".set-aside-1") == old);
+  CHECK_FALSE(fs::exists(file + ".set-aside-2"));
+  save(folder.path(), header_of(2, 6, 8));
+  CHECK(list_checkpoints(folder.path()).valid.front().branch == 6);
+  CHECK(bytes_of(file + ".set-aside-2") == old);
+}
+
+TEST_CASE("the newest checkpoint is one whose metadata are whole; a damaged one is passed over") {
+  const ScratchFolder folder;
+  for (const int64_t step : {1, 2, 3}) save(folder.path(), header_of(step, 0, 7));
+  for (const char* name : {"step-00000003.h5", "step-00000002.h5"}) {
+    std::string bytes = bytes_of(folder / name);
+    bytes[bytes.find("steps = 1")] ^= 1;
+    write_bytes(folder / name, bytes);
+    CHECK_FALSE(checkpoint_fault(folder / name).has_value());
+  }
+  const CheckpointList list = list_checkpoints(folder.path());
+  CHECK(names(list) == std::vector<std::string>{"step-00000001.h5"});
+  CHECK(list.broken);
+  REQUIRE(list.passed_over.size() == 2);
+  says(list.passed_over[0], "step-00000003.h5: bytes outside the state changed since it was committed");
+  says(list.passed_over[1], "step-00000002.h5: bytes outside");
+  load(list.valid.front().path);
 }
 
 TEST_CASE("child: saves step 2" * doctest::skip()) {

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 
 #include <cstring>
@@ -10,6 +11,8 @@
 
 namespace gpt {
 namespace {
+
+using test::says;
 
 using Raw = std::array<std::byte, CommitRecord::bytes>;
 
@@ -21,22 +24,7 @@ const CommitRecord example{.step = 20,
                            .digest = 0x0123456789abcdef,
                            .extents = {{1000, 5000}, {5000, 5000}, {60000, 95904}}};
 
-std::string damage(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::damaged);
-    return error.what();
-  }
-  return {};
-}
-
-bool says(const std::string& message, const std::string& part) {
-  CAPTURE(message);
-  const bool found = message.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
-}
+std::string damage(const std::function<void()>& work) { return test::failure(ExitCode::damaged, work); }
 
 /// Sets a number and makes the record's own checksum right again, as an enemy would.
 Raw forged(size_t offset, int64_t value) {

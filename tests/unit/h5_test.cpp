@@ -1,6 +1,7 @@
 #include "h5/h5.hpp"
 
 #include "base/error.hpp"
+#include "support/errors.hpp"
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -11,27 +12,17 @@
 #include <limits>
 #include <numeric>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace gpt {
 namespace {
 
+using test::failure;
+using test::says;
 using test::ScratchFolder;
 
-/// The message of the Error(damaged) that `work` throws; empty if it throws nothing.
-std::string damage(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::damaged);
-    return error.what();
-  }
-  return {};
-}
-
-bool says(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
-}
+std::string damage(const std::function<void()>& work) { return test::failure(ExitCode::damaged, work); }
 
 /// A file of which HDF5 objects are made by hand, as a foreign program might.
 H5FileId foreign_file(const std::string& path) {
@@ -81,7 +72,11 @@ TEST_CASE("ranges beyond a dataset are refused, empty ones are nothing") {
   H5File file = H5File::create(folder / "range.h5");
   H5Dataset dataset = file.create_dataset("values", H5Element::u8, 4);
   uint8_t byte = 7;
-  CHECK(says(damage([&] { dataset.write({3, 5}, H5Element::u8, &byte); }), "3 to 5 asked for, it has 4"));
+  says(failure(ExitCode::failed,
+               [&] {
+                 dataset.write({3, 5}, H5Element::u8, &byte);
+               }),
+       "3 to 5 asked for, it has 4");
   CHECK(says(damage([&] { dataset.read({-1, 0}, H5Element::u8, &byte); }), "-1 to 0"));
   CHECK(says(damage([&] { dataset.read({3, 2}, H5Element::u8, &byte); }), "3 to 2"));
   CHECK_NOTHROW(dataset.read({4, 4}, H5Element::u8, nullptr));
@@ -214,7 +209,6 @@ TEST_CASE("a file that cannot be opened is named with the reason in plain words"
   const ScratchFolder folder;
   CHECK(says(damage([&] { H5File::open(folder / "none.h5"); }), "none.h5: No such file or directory"));
   CHECK(says(damage([&] { H5File::open(folder.path()); }), "it is not a regular file"));
-  CHECK(says(damage([&] { H5File::create(folder / "none/new.h5"); }), "new.h5: No such file or directory"));
   test::write_bytes(folder / "empty.h5", "");
   CHECK(says(damage([&] { H5File::open(folder / "empty.h5"); }), "empty.h5: it is empty"));
   test::write_bytes(folder / "text.h5", std::string(5000, 'x'));
@@ -225,6 +219,32 @@ TEST_CASE("a file that cannot be opened is named with the reason in plain words"
   std::filesystem::resize_file(folder / "cut.h5", 3000);
   const std::string message = damage([&] { H5File::open(folder / "cut.h5"); });
   CHECK(says(message, fmt::format("cut.h5: it is truncated: 3000 of {} bytes are there", whole)));
+}
+
+TEST_CASE("what the system refuses is no damage: neither when writing nor when opening") {
+  const ScratchFolder folder;
+  const std::string path = folder / "good.h5";
+  { H5File::create(path).write_text("text", "text"); }
+  says(failure(ExitCode::failed, [&] { H5File::create(folder / "none/new.h5"); }),
+       "new.h5: No such file or directory");
+  {
+    H5File file = H5File::open(path);
+    says(failure(ExitCode::failed, [&] { file.create_dataset("new", H5Element::u8, 4); }), "cannot create");
+    CHECK_FALSE(failure(ExitCode::failed, [&] { file.set_attribute("new", int64_t{1}); }).empty());
+    CHECK_FALSE(failure(ExitCode::failed, [&] { file.make_group("new"); }).empty());
+    CHECK_FALSE(failure(ExitCode::failed, [&] { file.write_text("new", "x"); }).empty());
+    H5Dataset text = file.open_dataset("text");
+    says(failure(ExitCode::failed, [&] { text.write({0, 4}, H5Element::u8, "TEXT"); }), "cannot write");
+  }
+  struct rlimit before {};
+  getrlimit(RLIMIT_NOFILE, &before);
+  struct rlimit none = before;
+  none.rlim_cur = 0;
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string message = failure(ExitCode::failed, [&] { H5File::open(path); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  says(message, "good.h5: Too many open files");
+  CHECK_NOTHROW(H5File::open(path));
 }
 
 TEST_CASE("what is appended behind HDF5's end is ignored") {
@@ -251,7 +271,7 @@ TEST_CASE("a file under another program's lock opens") {
 
 TEST_CASE("child: a lock that counts is named" * doctest::skip()) {
   const std::string path = std::getenv("GPT_TEST_FILE");
-  const std::string message = damage([&] { H5File::open(path); });
+  const std::string message = failure(ExitCode::failed, [&] { H5File::open(path); });
   CHECK(says(message, "cannot open " + path + ": it cannot be locked (Resource temporarily unavailable)"));
   CHECK(says(message, "HDF5_USE_FILE_LOCKING=FALSE"));
 }

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "support/errors.hpp"
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 #include "train/lease.hpp"
@@ -21,24 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using test::says;
 using test::ScratchFolder;
 
-std::string refusal(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::usage);
-    return error.what();
-  }
-  return {};
-}
-
-bool says(const std::string& message, const std::string& part) {
-  CAPTURE(message);
-  const bool found = message.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
-}
+std::string refusal(const std::function<void()>& work) { return test::failure(ExitCode::usage, work); }
 
 /// A process that is there until the object is destroyed.
 class OtherProcess {
@@ -209,6 +196,20 @@ TEST_CASE("the same Slurm job takes the lease over at once, and the former holde
   const RunFolder last(folder.path());
   fs::remove(folder / "lease.json");
   says(refusal([&] { last.confirm(); }), "was deleted");
+}
+
+TEST_CASE("a lease that cannot be renewed is told, until it is renewed again") {
+  const ScratchFolder folder;
+  const RunFolder run(folder.path());
+  setenv("GPT_FAULT", "lease.renew:throw@hit=2;lease.renew:throw@hit=3", 1);
+  configure_faults(0);
+  unsetenv("GPT_FAULT");
+  CHECK_NOTHROW(run.confirm());
+  for (int failures = 0; failures < 2; ++failures) {
+    const std::string message = test::failure(ExitCode::failed, [&] { run.confirm(); });
+    says(message, "cannot renew the lease " + (folder / "lease.json") + ": fault injected");
+  }
+  CHECK_NOTHROW(run.confirm());
 }
 
 TEST_CASE("of many that find a void lease exactly one takes it") {
