@@ -152,8 +152,8 @@ void print_row(const std::string& name, const Times& times, int64_t tokens) {
              times.median() * 1e3, static_cast<double>(tokens) / times.least());
 }
 
-/// Step times, alternating with a peer's where there is one.
-int bench_step(gpt::World& world, const Options& options) {
+/// The model to measure. @throws Error(usage)
+gpt::GptConfig checked_config(const Options& options, int ranks) {
   const auto preset = std::ranges::find(gpt::presets(), options.preset, &gpt::Preset::name);
   gpt::validate(preset != gpt::presets().end(), "--preset {}: 'gpt_mpi --help' lists the presets",
                 options.preset);
@@ -162,10 +162,19 @@ int bench_step(gpt::World& world, const Options& options) {
   config.vocabulary = options.vocabulary;
   config.dropout = 0.0F;
   gpt::validate_config(config);
-  gpt::validate(options.global_batch >= world.size(),
-                "--global-batch {}: use {} or more, one sequence a rank", options.global_batch, world.size());
+  gpt::validate(options.global_batch >= ranks, "--global-batch {}: use {} or more, one sequence a rank",
+                options.global_batch, ranks);
   gpt::validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
                 options.steps, options.rounds);
+  gpt::validate(options.threads >= 0 && options.threads <= 4096,
+                "--threads {}: use 0 (automatic) or up to 4096", options.threads);
+  return config;
+}
+
+/// Step times, alternating with a peer's where there is one.
+int bench_step(gpt::World& world, const Options& options) {
+  gpt::GptConfig config;
+  world.everywhere([&] { config = checked_config(options, world.size()); });
 
   const gpt::ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   OwnStep own(world, config, gpt::part_of(options.global_batch, world.size(), world.rank()).size(),

@@ -138,8 +138,8 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "notice: the prompt has {} tokens, the model sees the last {} of them\n",
                prompt_tokens, header.model.context);
 
-  const auto device =
-      gpt::make_cpu_device(options.threads > 0 ? static_cast<int>(options.threads) : gpt::usable_cores());
+  const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
+  const auto device = gpt::make_cpu_device(static_cast<int>(threads));
   const gpt::Layout layout(header.model);
   const gpt::TensorBuffer params(*device, gpt::DType::f32, {layout.size()});
   const auto queue = device->make_queue();
@@ -148,7 +148,8 @@ int run(int argc, char** argv) {
     gpt::load_state(file, layout, copies.state());
     copies.store(*queue);
   }
-  gpt::Generator generator(header.model, *device, {.weights = params, .matrices = params, .gradients = {}});
+  gpt::Generator generator(header.model, *device, {.weights = params, .matrices = params, .gradients = {}},
+                           tokenizer->vocabulary());
   print_samples(options, generator, *tokenizer, prompt);
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "train_options.hpp"
 
 #include "base/error.hpp"
+#include "text/utf8.hpp"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -22,8 +23,10 @@ struct Entry {
   const char* group;
   const char* name;
   std::variant<std::string*, int64_t*, uint64_t*, double*, float*, bool*> field;
-  const char* help;
-  bool of_this_start = false;  ///< says where or how to run, not what: a checkpoint's value is not taken over
+  std::string help;
+  /// run: what is trained, taken over from a checkpoint. machine: where and how, not taken over. once: asked
+  /// of one start alone, not kept in config.ini either.
+  enum class Scope { run, machine, once } scope = Scope::run;
 };
 
 std::vector<Entry> entries(TrainOptions& o) {
@@ -35,15 +38,15 @@ std::vector<Entry> entries(TrainOptions& o) {
   const char* const machine = "Machine";
   return {
       {run, "data", &o.data, "dataset folder, made by gpt_data"},
-      {run, "out", &o.out, "run folder: config.ini, log.jsonl, checkpoints/", true},
-      {run, "resume", &o.resume, "auto: the newest valid checkpoint in --out, if any; none; or a file", true},
+      {run, "out", &o.out, "run folder: config.ini, log.jsonl, checkpoints/", Entry::Scope::machine},
+      {run, "resume", &o.resume, "auto: the newest valid checkpoint in --out, if any; none; or a file",
+       Entry::Scope::once},
       {run, "seed", &o.seed, "of weights, data order and dropout"},
       {run, "steps", &o.steps, "optimizer steps of the whole run"},
       {run, "epochs", &o.epochs, "passes over the data instead of --steps, when above 0"},
-      {run, "eval-only", &o.eval_only, "only print a checkpoint's validation loss", true},
+      {run, "eval-only", &o.eval_only, "only print a checkpoint's validation loss", Entry::Scope::once},
 
-      {model, "preset", &o.preset,
-       "mini, char-cpu, char, gpt2, gpt2-medium, gpt2-large, gpt2-xl; the options below refine it"},
+      {model, "preset", &o.preset, preset_names() + "; the options below refine it"},
       {model, "layers", &o.model.layers, "transformer blocks"},
       {model, "heads", &o.model.heads, "attention heads"},
       {model, "width", &o.model.width, "channels; a multiple of --heads"},
@@ -72,17 +75,17 @@ std::vector<Entry> entries(TrainOptions& o) {
       {logs, "save-every", &o.save_every, "steps between checkpoints, and one at the end; 0: none at all"},
       {logs, "keep", &o.keep, "newest checkpoints that are kept"},
       {logs, "log-every", &o.log_every, "steps between printed lines; 0: none. log.jsonl has every step"},
-      {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/", true},
+      {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/",
+       Entry::Scope::machine},
       {logs, "sample-tokens", &o.sample_tokens, "length of the sample printed at the end; 0: none"},
 
-      {machine, "device", &o.device, "auto, cpu", true},
-      {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", true},
+      {machine, "device", &o.device, "auto, cpu", Entry::Scope::machine},
+      {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", Entry::Scope::machine},
       {machine, "precision", &o.precision, "fp32"},
-      {machine, "reduction", &o.reduction, "of gradients: flat; hierarchical (in the node, then between)",
-       true},
+      {machine, "reduction", &o.reduction, "of gradients: flat; hierarchical (in the node, then between)"},
       {machine, "bucket-mb", &o.bucket_mb, "MiB of gradients reduced at a time"},
       {machine, "node-layout", &o.node_layout, "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank",
-       true},
+       Entry::Scope::machine},
   };
 }
 
@@ -91,7 +94,7 @@ po::options_description describe(bool with_config) {
   TrainOptions defaults;
   po::options_description description;
   for (const Entry& entry : entries(defaults))
-    description.add_options()(entry.name, po::value<std::string>(), entry.help);
+    description.add_options()(entry.name, po::value<std::string>());
   if (with_config)
     description.add_options()("config", po::value<std::string>(), "")("help", po::bool_switch(), "")(
         "version", po::bool_switch(), "");
@@ -128,8 +131,7 @@ std::string value_text(const Entry& entry) {
 
 void apply_preset(const std::string& name, GptConfig& model) {
   const auto found = std::ranges::find(presets(), name, &Preset::name);
-  validate(found != presets().end(),
-           "--preset {}: use mini, char-cpu, char, gpt2, gpt2-medium, gpt2-large or gpt2-xl", name);
+  validate(found != presets().end(), "--preset {}: use {}", name, preset_names());
   const int64_t vocabulary = model.vocabulary;
   model = found->config;
   model.vocabulary = vocabulary;
@@ -146,24 +148,32 @@ void apply_layer(const std::string& ini, Layer layer, const std::string& where, 
     throw Error(fmt::format("{}: {}; 'gpt_mpi --help' lists the options", where, error.what()),
                 ExitCode::usage);
   }
+  if (values.contains("steps")) options.epochs = 0.0;  // the length that is given last counts
   if (values.contains("preset")) apply_preset(values["preset"].as<std::string>(), options.model);
   for (const Entry& entry : entries(options))
-    if (values.contains(entry.name) && (layer == Layer::given || !entry.of_this_start))
+    if (values.contains(entry.name) && (layer == Layer::given || entry.scope == Entry::Scope::run))
       assign(entry, values[entry.name].as<std::string>());
+  validate(!values.contains("steps") || options.epochs == 0.0, "--steps and --epochs: give one of them");
 }
 
 std::string to_line(const std::string& name, const std::string& value) {
-  validate(value.find_first_of("#\n\r") == std::string::npos,
-           "--{} {}: '#' and line breaks cannot be kept in a configuration, use another name", name, value);
+  constexpr std::string_view blanks = " \t\v\f\r\n";
+  const bool blank_ends = !value.empty() && (blanks.find(value.front()) != std::string_view::npos ||
+                                             blanks.find(value.back()) != std::string_view::npos);
+  validate(value.find_first_of("#\n\r") == std::string::npos && !blank_ends && is_utf8(value),
+           "--{} '{}': a configuration cannot hold '#', line breaks, blanks at an end or bytes that are not "
+           "UTF-8; use "
+           "another name",
+           name, value);
   return fmt::format("{} = {}\n", name, value);
 }
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  validate(file.good() && text.good(), "--config {}: cannot read it", path);
-  return text.str();
+  validate(file.is_open(), "--config {}: cannot read it", path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  validate(!file.bad(), "--config {}: cannot read it", path);
+  return text;
 }
 
 }  // namespace
@@ -201,7 +211,10 @@ TrainOptions layered_options(const CommandLine& line, const std::string& stored)
 
 std::string to_ini(TrainOptions options) {
   std::string text;
-  for (const Entry& entry : entries(options)) text += to_line(entry.name, value_text(entry));
+  for (const Entry& entry : entries(options)) {
+    const bool replaced = options.epochs > 0.0 && std::string_view(entry.name) == "steps";
+    if (entry.scope != Entry::Scope::once && !replaced) text += to_line(entry.name, value_text(entry));
+  }
   return text;
 }
 

@@ -62,6 +62,10 @@ Fault parse(std::string_view text) {
     fault.milliseconds = to_number(std::string_view(fault.action).substr(equals + 1), text);
     fault.action.resize(equals);
   }
+  validate((fault.action == "delay") == (fault.milliseconds > 0),
+           "GPT_FAULT: '{}': write delay=MILLISECONDS, and no number "
+           "for other actions",
+           text);
   validate(fault.action == "kill" || fault.action == "stop" || fault.action == "exit" ||
                fault.action == "throw" || fault.action == "delay",
            "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw or delay=MILLISECONDS",

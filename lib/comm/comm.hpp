@@ -20,7 +20,7 @@ public:
   virtual ~Comm() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name() const = 0;  ///< for logs: "flat MPI, 4 ranks"
+  virtual std::string name() const = 0;  ///< for logs: "flat MPI"
 
   /// out = Σ over ranks of in; out may be in.
   virtual void all_reduce(Tensor out, Tensor in, Queue&) = 0;

@@ -34,8 +34,7 @@ public:
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(layout_.size()); }
   std::string name() const override {
-    return fmt::format("hierarchical MPI, {} ranks on {} nodes ({})", size(), place_.nodes,
-                       fmt::join(ranks_per_node(layout_), ","));
+    return fmt::format("hierarchical MPI, {} ranks a node", fmt::join(ranks_per_node(layout_), ","));
   }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gpt {
 
@@ -21,8 +22,8 @@ public:
 /// The CPU with `threads` OpenMP threads; huge pages where the system gives them.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
-/// Cores that this process may run on: the size of its affinity mask.
-int usable_cores();
+/// The cores that this process may run on, ascending: its affinity mask. At least one.
+std::vector<int> usable_cores();
 
 /// "compiled 2.6.3, loaded 2.6.3": the library of matrix products.
 std::string math_library_version();

@@ -28,6 +28,12 @@ void validate_config(const GptConfig& config) {
            config.width, config.heads, round_up(config.width, config.heads));
   validate(config.dropout >= 0.0F && config.dropout < 1.0F, "--dropout {}: use a number from 0 to below 1",
            config.dropout);
+  // A position among a sequence's attention probabilities is a 34-bit number in dropout's counter.
+  validate(config.dropout == 0.0F || config.context * config.context < (int64_t{1} << 34) / config.heads,
+           "--dropout {} with --heads {} and --context {}: heads times the square of the context must be "
+           "below 2^34; "
+           "use a smaller --context or --dropout 0",
+           config.dropout, config.heads, config.context);
   const int64_t block = 12 * config.width * config.width;
   validate(block < std::numeric_limits<int64_t>::max() / 64 / config.layers,
            "--layers {} with --width {}: the model is too large to count", config.layers, config.width);
@@ -44,6 +50,12 @@ const std::vector<Preset>& presets() {
       {"gpt2-xl", {.layers = 48, .heads = 25, .width = 1600, .context = 1024}},
   };
   return all;
+}
+
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : presets()) names += (names.empty() ? "" : ", ") + preset.name;
+  return names;
 }
 
 }  // namespace gpt

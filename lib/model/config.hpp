@@ -34,4 +34,7 @@ struct Preset {
 };
 const std::vector<Preset>& presets();
 
+/// "mini, char-cpu, …", for messages.
+std::string preset_names();
+
 }  // namespace gpt

@@ -16,6 +16,7 @@ struct Generator::Impl {
   };
 
   GptConfig config;
+  int64_t vocabulary;
   Layout layout;
   Ops& ops;
   std::unique_ptr<Queue> queue;
@@ -29,8 +30,9 @@ struct Generator::Impl {
   Sampling sampling;
   uint64_t sequence = 0;
 
-  Impl(const GptConfig& model, Device& device, const FlatParameters& parameters)
+  Impl(const GptConfig& model, Device& device, const FlatParameters& parameters, int64_t tokens_drawn)
       : config(model),
+        vocabulary(tokens_drawn),
         layout(model),
         ops(device.ops()),
         queue(device.make_queue()),
@@ -92,8 +94,11 @@ struct Generator::Impl {
   }
 };
 
-Generator::Generator(const GptConfig& config, Device& device, const FlatParameters& parameters)
-    : impl_(std::make_unique<Impl>(config, device, parameters)) {}
+Generator::Generator(const GptConfig& config, Device& device, const FlatParameters& parameters,
+                     int64_t vocabulary)
+    : impl_(std::make_unique<Impl>(config, device, parameters, vocabulary)) {
+  expects(vocabulary >= 1 && vocabulary <= config.vocabulary);
+}
 
 Generator::~Generator() = default;
 
@@ -110,7 +115,7 @@ void Generator::start(const std::vector<int32_t>& prompt, const Sampling& sampli
 
 int32_t Generator::next() {
   Impl& g = *impl_;
-  const std::span<const float> logits(g.host_logits.data(), static_cast<size_t>(g.config.vocabulary));
+  const std::span<const float> logits(g.host_logits.data(), static_cast<size_t>(g.vocabulary));
   const uint64_t index = g.tokens.size();
   const int32_t token = sample(logits, g.sampling, g.sequence, index);
   g.tokens.push_back(token);

@@ -13,7 +13,8 @@ namespace gpt {
 /// again and generation goes on from there.
 class Generator {
 public:
-  Generator(const GptConfig& config, Device& device, const FlatParameters& parameters);
+  /// @param vocabulary  tokens from here on are never drawn: a model may have more than its tokenizer
+  Generator(const GptConfig& config, Device& device, const FlatParameters& parameters, int64_t vocabulary);
   ~Generator();
 
   /// Starts a sequence: reads `prompt` (at least one token; only its last `context` tokens). Sequences with

@@ -184,10 +184,7 @@ void Gpt::evaluate(const Batch& batch, Tensor loss_sum, SectionListener& listene
 
 void Gpt::logits(Tensor out, const Batch& batch, Queue& queue) {
   Impl& model = *impl_;
-  struct : SectionListener {
-    void before_use(int64_t) override {}
-    void after_gradients(int64_t) override {}
-  } nobody;
+  SectionListener nobody;
   model.forward(
       batch, [](uint32_t) { return Dropout{}; }, nobody, queue);
   model.ops.linear(out, {}, rows_of(model.activations.normed, batch.inputs.dim(0)), model.matrices.embedding,

@@ -9,12 +9,13 @@
 
 namespace gpt {
 
-/// Hears when a section of the Layout is used and when its gradients are complete for this micro-batch.
+/// Hears when a section of the Layout is used and when its gradients are complete for this micro-batch. This
+/// one does nothing.
 class SectionListener {
 public:
   virtual ~SectionListener() = default;
-  virtual void before_use(int64_t section) = 0;
-  virtual void after_gradients(int64_t section) = 0;
+  virtual void before_use(int64_t /*section*/) {}
+  virtual void after_gradients(int64_t /*section*/) {}
 };
 
 /// Flat buffers over one Layout, in the device's memory.

@@ -66,4 +66,13 @@ std::string describe_char(char32_t code) {
   return text;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const int length = first_utf8(text).length;
+    if (length == 0) return false;
+    text.remove_prefix(static_cast<size_t>(length));
+  }
+  return true;
+}
+
 }  // namespace gpt

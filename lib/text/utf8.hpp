@@ -26,6 +26,9 @@ inline Utf8Char first_utf8(std::string_view text) {
 /// A Unicode scalar value: what UTF-8 can hold.
 constexpr bool is_scalar(char32_t code) { return code < 0xD800 || (code > 0xDFFF && code <= 0x10FFFF); }
 
+/// Whether `text` is UTF-8 from beginning to end.
+bool is_utf8(std::string_view text);
+
 /// How much of `text` is left without a character that is cut off at its end.
 size_t whole_characters(std::string_view text);
 

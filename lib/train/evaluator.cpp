@@ -29,7 +29,13 @@ Evaluator::Evaluator(Dataset& dataset, int64_t context, int64_t windows, int64_t
       targets_(device, DType::i32, {micro_batch_, context}),
       loss_sum_(device, DType::f64, {1}) {
   validate_evaluation(dataset, context);
-  dataset.open(Split::val, {0, static_cast<int64_t>(dataset.manifest().val.size())});
+  if (mine_.empty()) return;
+  dataset.open(Split::val, {stored_index(mine_.begin) / windows_per_shard_,
+                            stored_index(mine_.end - 1) / windows_per_shard_ + 1});
+}
+
+int64_t Evaluator::stored_index(int64_t window) const {
+  return part_of(all_windows_, windows_, window).begin;
 }
 
 double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue) const {
@@ -39,7 +45,7 @@ double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Q
   for (int64_t first = mine_.begin; first < mine_.end; first += micro_batch_) {
     const int64_t count = std::min(micro_batch_, mine_.end - first);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t index = part_of(all_windows_, windows_, first + i).begin;
+      const int64_t index = stored_index(first + i);
       dataset_.read_window(Split::val, index / windows_per_shard_, index % windows_per_shard_, window);
       std::copy(window.begin(), window.end() - 1, inputs.begin() + i * context_);
       std::copy(window.begin() + 1, window.end(), targets.begin() + i * context_);

@@ -29,6 +29,9 @@ public:
   double mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue) const;
 
 private:
+  /// Where in the split, in storage order, the evaluation's `window`-th is.
+  int64_t stored_index(int64_t window) const;
+
   const Dataset& dataset_;
   int64_t context_;
   int64_t windows_per_shard_;

@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 namespace gpt {
 namespace {
@@ -25,7 +23,8 @@ void validate_batch(const TrainOptions& options, int64_t lanes, int ranks) {
 
 }  // namespace
 
-Plan make_plan(const TrainOptions& options, const Dataset& dataset, int rank, int ranks) {
+Plan make_plan(const TrainOptions& options, const Dataset& dataset, const TrainState& done, int rank,
+               int ranks) {
   Plan plan;
   plan.lanes = static_cast<int64_t>(dataset.manifest().train.size());
   validate_batch(options, plan.lanes, ranks);
@@ -42,11 +41,14 @@ Plan make_plan(const TrainOptions& options, const Dataset& dataset, int rank, in
   }
   plan.windows_per_step = options.global_batch / plan.lanes;
   plan.tokens_per_step = options.global_batch * context;
-  plan.steps =
-      options.epochs > 0.0
-          ? static_cast<int64_t>(std::floor(options.epochs * static_cast<double>(plan.windows_per_lane) /
-                                            static_cast<double>(plan.windows_per_step)))
-          : options.steps;
+  plan.steps = options.steps;
+  if (options.epochs > 0.0) {
+    // 0.29 epochs of 100 windows are 29 of them, though 0.29 * 100 is a little less than that.
+    constexpr double rounding = 1e-9;
+    const auto windows =
+        static_cast<int64_t>(options.epochs * static_cast<double>(plan.windows_per_lane) * (1.0 + rounding));
+    plan.steps = done.step + std::max<int64_t>(0, windows - done.cursor) / plan.windows_per_step;
+  }
 
   plan.sequences = part_of(options.global_batch, ranks, rank);
   plan.shards = {plan.sequences.begin / plan.windows_per_step,

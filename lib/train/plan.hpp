@@ -4,6 +4,7 @@
 #include "data/dataset.hpp"
 #include "data/lanes.hpp"
 #include "train/options.hpp"
+#include "train/train_state.hpp"
 
 #include <cstdint>
 
@@ -26,6 +27,9 @@ struct Plan {
 /// @throws Error(usage) if the batch does not fit the shards or the ranks, or the dataset has too few tokens,
 /// with
 ///         the numbers that would do
-Plan make_plan(const TrainOptions& options, const Dataset& dataset, int rank, int ranks);
+/// @param done  where the run begins: --epochs counts from the beginning of training, whatever the batches
+/// were
+Plan make_plan(const TrainOptions& options, const Dataset& dataset, const TrainState& done, int rank,
+               int ranks);
 
 }  // namespace gpt

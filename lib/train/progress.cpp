@@ -1,8 +1,7 @@
 #include "train/progress.hpp"
 
-#include <cstdio>
 #include <fmt/format.h>
-#include <unistd.h>
+#include <string>
 
 namespace gpt {
 namespace {
@@ -29,42 +28,26 @@ std::string bar(double share) {
 
 }  // namespace
 
-Progress::Progress(bool speaks, int64_t first_step, int64_t steps, int64_t log_every)
-    : speaks_(speaks),
-      terminal_(speaks && isatty(STDOUT_FILENO) == 1),
-      first_step_(first_step),
-      steps_(steps),
-      log_every_(log_every) {}
+Progress::Progress(Console& console, int64_t first_step, int64_t steps, int64_t log_every)
+    : console_(console), first_step_(first_step), steps_(steps), log_every_(log_every) {}
 
 void Progress::step(const StepRecord& record) {
-  if (!speaks_ || log_every_ == 0) return;
-  if (!terminal_) {
-    if (record.step % log_every_ == 0 || record.step == first_step_ + 1 || record.step == steps_)
-      say(to_text(record, steps_));
+  if (log_every_ == 0) return;
+  const bool last = record.step == steps_;
+  if (!console_.has_terminal()) {
+    if (record.step % log_every_ == 0 || record.step == first_step_ + 1 || last)
+      console_.say(to_text(record, steps_));
     return;
   }
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_drawn_ < redraw_interval && record.step != steps_) return;
-  last_drawn_ = now;
+  if (now - last_moved_ < redraw_interval && !last) return;
+  last_moved_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left =
       elapsed / static_cast<double>(record.step - first_step_) * static_cast<double>(steps_ - record.step);
-  fmt::print("\r\033[K{} {}  {} left", bar(static_cast<double>(record.step) / static_cast<double>(steps_)),
-             to_text(record, steps_), to_duration(left));
-  std::fflush(stdout);
-  bar_shown_ = true;
-}
-
-void Progress::say(const std::string& line) {
-  if (!speaks_) return;
-  clear_bar();
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
-}
-
-void Progress::clear_bar() {
-  if (bar_shown_) fmt::print("\r\033[K");
-  bar_shown_ = false;
+  console_.move(fmt::format("{} {}  {} left",
+                            bar(static_cast<double>(record.step) / static_cast<double>(steps_)),
+                            to_text(record, steps_), to_duration(left)));
 }
 
 }  // namespace gpt

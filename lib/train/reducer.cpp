@@ -37,8 +37,6 @@ void Reducer::begin_micro(bool last, Queue& compute) {
   sections_missing_ = sections_in_bucket_;
 }
 
-void Reducer::before_use(int64_t) {}
-
 void Reducer::after_gradients(int64_t section) {
   if (compute_ == nullptr) return;
   const int64_t bucket = bucket_of_section_[static_cast<size_t>(section)];

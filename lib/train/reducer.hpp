@@ -20,7 +20,6 @@ public:
   /// Whether the gradients of the micro-batch that now begins are the step's last: only those are reduced.
   void begin_micro(bool last, Queue& compute);
 
-  void before_use(int64_t section) override;
   void after_gradients(int64_t section) override;
 
   /// Sums the loss as well, waits for all buckets (on the queue, not on the host), and leaves gradient norm,

@@ -16,15 +16,21 @@ SampleLog::SampleLog(const std::string& run_folder, int64_t attempt, int rank) {
   const std::string path = (folder / fmt::format("attempt-{}-rank-{}.csv", attempt, rank)).string();
   file_.reset(std::fopen(path.c_str(), "w"));
   validate(file_ != nullptr, ExitCode::failed, "cannot write {}: {}", path, std::strerror(errno));
-  fmt::print(file_.get(), "step,sequence,epoch,lane,window\n");
+  append("step,sequence,epoch,lane,window\n");
 }
 
 void SampleLog::record(int64_t step, const HostBatch& batch) {
+  std::string lines;
   for (int64_t i = 0; i < batch.count; ++i) {
     const WindowId& window = batch.windows[static_cast<size_t>(i)];
-    fmt::print(file_.get(), "{},{},{},{},{}\n", step, batch.first_sequence + i, window.epoch, window.lane,
-               window.index);
+    lines += fmt::format("{},{},{},{},{}\n", step, batch.first_sequence + i, window.epoch, window.lane,
+                         window.index);
   }
+  append(lines);
+}
+
+void SampleLog::append(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), file_.get());
   std::fflush(file_.get());
 }
 

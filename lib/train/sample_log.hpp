@@ -19,6 +19,8 @@ public:
   void record(int64_t step, const HostBatch& batch);
 
 private:
+  void append(const std::string& text);
+
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

@@ -30,7 +30,7 @@ StartPoint go_on_from(const CheckpointFile& file, const CheckpointList& list) {
   const bool newest =
       !list.valid.empty() && std::filesystem::equivalent(list.valid.front().path, file.path, ignored);
   start.branch = newest ? file.branch : std::max(next_branch(list), file.branch + 1);
-  if (!newest) start.parent_step = file.step;
+  start.parent_step = newest ? read_checkpoint_header(file.path).parent_step : file.step;
   return start;
 }
 
@@ -46,11 +46,7 @@ StartPoint choose_start(const std::string& resume, const std::string& checkpoint
     return go_on_from({.path = resume, .step = header.step, .branch = header.branch, .run_id = header.run_id},
                       list);
   }
-  if (!list.valid.empty()) {
-    StartPoint start = go_on_from(list.valid.front(), list);
-    start.parent_step = read_checkpoint_header(start.file).parent_step;
-    return start;
-  }
+  if (!list.valid.empty()) return go_on_from(list.valid.front(), list);
   validate(!list.broken, ExitCode::damaged,
            "no checkpoint in {} can be used:\n  {}\nMove them away, name another with --resume FILE, or "
            "start anew "
@@ -79,6 +75,9 @@ StartPoint start_from_text(const std::string& text) {
 
 void validate_resume(const CheckpointHeader& header, const TrainOptions& stored, const TrainOptions& now,
                      const Manifest& manifest) {
+  validate(header.skipped.empty(), ExitCode::failed,
+           "this checkpoint passes over {} ranges of its data, which this version cannot",
+           header.skipped.size());
   std::string differences;
   const auto compare = [&](std::string_view field, const auto& saved, const auto& given) {
     if (saved != given)

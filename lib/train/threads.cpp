@@ -1,22 +1,19 @@
 #include "train/threads.hpp"
 
 #include "base/error.hpp"
+#include "device/device.hpp"
 
 #include <algorithm>
 #include <map>
-#include <sched.h>
 
 namespace gpt {
 namespace {
 
-/// A '1' for each core that this process may run on.
+/// Core by core, as text: '1' for each that this process may run on.
 std::string affinity_mask() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return "1";
-  std::string mask(CPU_SETSIZE, '0');
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) mask[static_cast<size_t>(core)] = '1';
+  const std::vector<int> cores = usable_cores();
+  std::string mask(static_cast<size_t>(cores.back()) + 1, '0');
+  for (int core : cores) mask[static_cast<size_t>(core)] = '1';
   return mask;
 }
 
@@ -49,8 +46,9 @@ std::vector<std::string> thread_warnings(const World& world, const ThreadChoice&
                        choice.cores == 1 ? "" : "s",
                        choice.cores == 1 ? " (mpirun: --bind-to none; srun: --cpus-per-task)" : "");
   else if (choice.threads * choice.sharers > choice.cores)
-    mine = fmt::format("{} threads, and {} ranks share {} core{}: they wait for each other", choice.threads,
-                       choice.sharers, choice.cores, choice.cores == 1 ? "" : "s");
+    mine = fmt::format("{} thread{} each, and {} ranks share {} core{}: they wait for each other",
+                       choice.threads, choice.threads == 1 ? "" : "s", choice.sharers, choice.cores,
+                       choice.cores == 1 ? "" : "s");
   std::map<std::string, std::vector<size_t>> ranks_by_warning;
   const std::vector<std::string> all = world.gather(mine);
   for (size_t rank = 0; rank < all.size(); ++rank)
@@ -59,7 +57,7 @@ std::vector<std::string> thread_warnings(const World& world, const ThreadChoice&
   for (const auto& [text, ranks] : ranks_by_warning)
     warnings.push_back(ranks.size() == 1
                            ? fmt::format("rank {}: {}", ranks.front(), text)
-                           : fmt::format("{} ranks, the first is {}: {}", ranks.size(), ranks.front(), text));
+                           : fmt::format("{} ranks from rank {} on: {}", ranks.size(), ranks.front(), text));
   return warnings;
 }
 

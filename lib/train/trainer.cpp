@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include "base/contracts.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "data/batch_reader.hpp"
@@ -34,9 +35,14 @@ Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
 }  // namespace
 
 struct Trainer::Impl {
-  const TrainContext context;
+  const World& world;
+  Device& device;
+  Comm& comm;
+  const PreparedRun& start;
+  Console& console;
   const TrainOptions& options;
-  const Plan plan;
+  const Plan& plan;
+  const Dataset& dataset;
   const Layout layout;
   const Lanes lanes;
   const Schedule schedule;
@@ -52,37 +58,42 @@ struct Trainer::Impl {
   int64_t saved_step = -1;
 
   // Only while run() is under way.
-  const RunFolder* lease = nullptr;  // root only
-  std::optional<Journal> journal;    // root only
+  const RunFolder* held = nullptr;  // root only
+  std::optional<Journal> journal;   // root only
   std::optional<Progress> progress;
-  double step_seconds = 0.0;  // of the step whose scalars are still to be received
+  StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  explicit Impl(const TrainContext& given)
-      : context(given),
-        options(given.options),
-        plan(make_plan(options, given.dataset, given.world.rank(), given.world.size())),
+  Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker)
+      : world(ranks),
+        device(processor),
+        comm(group),
+        start(run),
+        console(speaker),
+        options(run.options),
+        plan(run.plan),
+        dataset(*run.dataset),
         layout(options.model),
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
-        queue(given.device.make_queue()),
-        params(given.device, DType::f32, {layout.size()}),
-        gradients(given.device, DType::f32, {layout.size()}),
-        inputs(given.device, DType::i32, {plan.sequences.size(), options.model.context}),
-        targets(given.device, DType::i32, {plan.sequences.size(), options.model.context}),
-        model(options.model, given.device, plan.micro_batch,
+        queue(device.make_queue()),
+        params(device, DType::f32, {layout.size()}),
+        gradients(device, DType::f32, {layout.size()}),
+        inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
+        targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
+        model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
-        reducer(layout, given.comm, given.device, gradients,
-                static_cast<int64_t>(options.bucket_mb * 0x1p20)),
-        optimizer(layout, given.device, params, gradients, options),
-        scalars(given.device) {
-    given.dataset.open(Split::train, plan.shards);
+        reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20)),
+        optimizer(layout, device, params, gradients, options),
+        scalars(device),
+        state(run.state) {
+    run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
-      evaluator.emplace(given.dataset, options.model.context, options.eval_windows, plan.micro_batch,
-                        given.device, given.world.rank(), given.world.size());
-    if (given.start.file.empty())
+      evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
+                        world.rank(), world.size());
+    if (start.start.file.empty())
       initialize();
     else
-      load(given.start.file);
+      load(start.start.file);
   }
 
   std::vector<NamedTensor> named_state() const {
@@ -100,12 +111,10 @@ struct Trainer::Impl {
   }
 
   void load(const std::string& file) {
-    const CheckpointHeader header = read_checkpoint_header(file);
     HostCopies copies(named_state());
     load_state(file, layout, copies.state());
     copies.store(*queue);
-    state = {.step = header.step, .cursor = header.cursor, .skipped = header.skipped};
-    saved_step = header.step;
+    saved_step = state.step;
   }
 
   /// Forward and backward of this rank's sequences, in micro-batches; leaves the loss sum in the scalars.
@@ -136,28 +145,33 @@ struct Trainer::Impl {
 };
 
 void Trainer::Impl::run(const std::string& run_folder) {
-  BatchReader reader(context.dataset, lanes, options.model.context, options.global_batch, plan.sequences);
+  BatchReader reader(dataset, lanes, options.model.context, options.global_batch, plan.sequences);
   std::optional<SampleLog> sample_log;
   if (options.log_samples)
     sample_log.emplace(run_folder,
-                       std::stoll(context.world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
-                       context.world.rank());
+                       std::stoll(world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
+                       world.rank());
   while (state.step < plan.steps) {
     set_fault_step(state.step + 1);
     fault_point("step");
-    const Clock::time_point start = Clock::now();
+    const Clock::time_point begin = Clock::now();
+    const double rate = schedule.learning_rate(state.step);
     const HostBatch& batch = reader.next(state.cursor);
     scalars.reset(*queue);
     backward(batch);
     reducer.finish(scalars.device(), options.clip, *queue);
-    optimizer.step(state.step, schedule.learning_rate(state.step), scalars.device(), {{0, layout.size()}},
-                   *queue);
+    optimizer.step(state.step, rate, scalars.device(), {{0, layout.size()}}, *queue);
     ++state.step;
     state.cursor += plan.windows_per_step;
     if (sample_log) sample_log->record(state.step, batch);
     scalars.send(state.step, *queue);
     report(scalars.receive(false));
-    step_seconds = seconds_since(start);
+    const double seconds = seconds_since(begin);
+    sent = {.step = state.step,
+            .learning_rate = rate,
+            .tokens = state.cursor * plan.lanes * options.model.context,
+            .seconds = seconds,
+            .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
 
     if (due(options.eval_every) || due(options.save_every)) report(scalars.receive(true));
     if (due(options.eval_every)) evaluate_and_log();
@@ -170,86 +184,83 @@ void Trainer::Impl::run(const std::string& run_folder) {
 
 void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
   if (!values) return;
-  const auto tokens = static_cast<double>(plan.tokens_per_step);
+  const double loss = values->loss_sum / static_cast<double>(plan.tokens_per_step);
   if (!values->finite)
     throw SharedError(
-        fmt::format("step {}: loss {} or gradient norm {} is not a finite number; the weights are those of "
-                    "the step before. Lower --lr or --clip, and look at the data of that step",
-                    values->step, values->loss_sum / tokens, values->grad_norm),
+        fmt::format("step {}: loss {} or gradient norm {} is not a finite number; no checkpoint holds "
+                    "that step. Lower --lr or --clip, and look at the step's data",
+                    values->step, loss, values->grad_norm),
         ExitCode::bad_numbers);
-  if (!context.world.is_root()) return;
-  const StepRecord record{.step = values->step,
-                          .loss = values->loss_sum / tokens,
-                          .learning_rate = schedule.learning_rate(values->step - 1),
-                          .grad_norm = values->grad_norm,
-                          .tokens = values->step * plan.tokens_per_step,
-                          .seconds = step_seconds,
-                          .tokens_per_second = tokens / step_seconds};
-  journal->step(record);
-  progress->step(record);
+  if (!world.is_root()) return;
+  ensures(sent.step == values->step);
+  sent.loss = loss;
+  sent.grad_norm = values->grad_norm;
+  journal->step(sent);
+  progress->step(sent);
 }
 
 void Trainer::Impl::evaluate_and_log() {
   fault_point("eval");
-  const double loss = evaluator->mean_loss(model, reducer, context.comm, *queue);
-  if (!context.world.is_root()) return;
+  const double loss = evaluator->mean_loss(model, reducer, comm, *queue);
+  if (!world.is_root()) return;
   journal->eval(state.step, loss);
-  progress->say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps,
-                            loss, evaluator->windows()));
+  console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps, loss,
+                          evaluator->windows()));
 }
 
 void Trainer::Impl::save(const std::string& run_folder) {
   fault_point("save");
   // Before anything is written: a job that stood still for a minute may have lost its folder to another.
-  context.world.everywhere([this] {
-    if (lease != nullptr) lease->confirm();
+  world.everywhere([this] {
+    if (held != nullptr) held->confirm();
   });
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point begin = Clock::now();
   const std::string folder = run_folder + "/checkpoints";
-  const Manifest& manifest = context.dataset.manifest();
+  const Manifest& manifest = dataset.manifest();
   const CheckpointHeader header{.step = state.step,
                                 .cursor = state.cursor,
                                 .skipped = state.skipped,
-                                .run_id = context.start.run_id,
-                                .branch = context.start.branch,
-                                .parent_step = context.start.parent_step,
+                                .run_id = start.start.run_id,
+                                .branch = start.start.branch,
+                                .parent_step = start.start.parent_step,
                                 .model = options.model,
-                                .configuration = context.configuration,
+                                .configuration = start.configuration,
                                 .tokenizer = manifest.tokenizer,
                                 .dataset_fingerprint = manifest.fingerprint(),
                                 .dataset_source = manifest.source};
   HostCopies copies(named_state());
   copies.fetch(*queue);
-  save_checkpoint(folder, header, layout, copies.state(), context.world);
+  save_checkpoint(folder, header, layout, copies.state(), world);
   saved_step = state.step;
-  if (!context.world.is_root()) return;
-  retire_checkpoints(folder, header.run_id, options.keep);
-  journal->save(state.step, seconds_since(start));
-  progress->say(
+  if (!world.is_root()) return;
+  journal->save(state.step, seconds_since(begin));
+  console.say(
       fmt::format("step {}/{}  saved {}/{}", state.step, plan.steps, folder, checkpoint_name(state.step)));
+  try {
+    retire_checkpoints(folder, header.run_id, options.keep);
+  } catch (const Error& error) {
+    console.say(fmt::format("warning: {}", error.what()));  // a file too many is no reason to stop
+  }
 }
 
-Trainer::Trainer(const TrainContext& context) : impl_(std::make_unique<Impl>(context)) {}
+Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console)
+    : impl_(std::make_unique<Impl>(world, device, comm, run, console)) {}
 Trainer::~Trainer() = default;
 
-const TrainState& Trainer::state() const { return impl_->state; }
-const Plan& Trainer::plan() const { return impl_->plan; }
-
-void Trainer::run(const std::string& run_folder, const RunFolder* lease) {
+void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   Impl& trainer = *impl_;
-  trainer.lease = lease;
-  const World& world = trainer.context.world;
-  world.everywhere([&] {
-    if (world.is_root()) trainer.journal.emplace(run_folder + "/log.jsonl");
-  });
-  trainer.progress.emplace(world.is_root(), trainer.state.step, trainer.plan.steps,
+  const World& world = trainer.world;
+  const std::string& resumed = trainer.start.start.file;
+  trainer.held = held;
+  trainer.progress.emplace(trainer.console, trainer.state.step, trainer.plan.steps,
                            trainer.options.log_every);
-  if (world.is_root()) {
+  world.everywhere([&] {
+    if (!world.is_root()) return;
+    trainer.journal.emplace(run_folder + "/log.jsonl");
     trainer.journal->start(world.size(), world.nodes(), trainer.layout.parameters(), trainer.plan.steps,
                            trainer.options.global_batch);
-    if (!trainer.context.start.file.empty())
-      trainer.journal->resume(trainer.state.step, world.size(), trainer.context.start.file);
-  }
+    if (!resumed.empty()) trainer.journal->resume(trainer.state.step, world.size(), resumed);
+  });
   trainer.run(run_folder);
   if (world.is_root()) trainer.journal->end(trainer.state.step);
 }
@@ -258,18 +269,17 @@ std::string Trainer::sample(int64_t tokens) {
   fault_point("sample");
   Impl& trainer = *impl_;
   constexpr int64_t prompt_tokens = 16;
-  const bool from_val = trainer.evaluator.has_value();
   std::vector<Token> window(static_cast<size_t>(trainer.options.model.context) + 1);
-  const int64_t shard = from_val ? 0 : trainer.plan.shards.begin;
-  trainer.context.dataset.read_window(from_val ? Split::val : Split::train, shard, 0, window);
+  trainer.dataset.read_window(Split::train, trainer.plan.shards.begin, 0, window);
   std::vector<Token> text(window.begin(),
                           window.begin() + std::min<int64_t>(prompt_tokens, trainer.options.model.context));
 
-  Generator generator(trainer.options.model, trainer.context.device,
-                      {.weights = trainer.params, .matrices = trainer.params, .gradients = {}});
+  Generator generator(trainer.options.model, trainer.device,
+                      {.weights = trainer.params, .matrices = trainer.params, .gradients = {}},
+                      trainer.dataset.tokenizer().vocabulary());
   generator.start(text, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   for (int64_t i = 0; i < tokens; ++i) text.push_back(generator.next());
-  return trainer.context.dataset.tokenizer().decode(text);
+  return trainer.dataset.tokenizer().decode(text);
 }
 
 }  // namespace gpt

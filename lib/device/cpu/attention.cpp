@@ -12,7 +12,8 @@ AttentionShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout
   const int64_t positions = qkv.dim(1);
   const int64_t width = qkv.columns() / 3;
   expects(qkv.rank() == 3 && qkv.columns() == 3 * width && heads >= 1 && width % heads == 0);
-  expects(heads * positions * positions < int64_t{1} << 34);  // a dropout counter has 32 bits for element/4
+  // A dropout counter has 32 bits for element/4.
+  expects(dropout.rate == 0.0F || heads * positions * positions < int64_t{1} << 34);
   return {
       .positions = positions, .heads = heads, .head_size = width / heads, .dropout = plan_dropout(dropout)};
 }

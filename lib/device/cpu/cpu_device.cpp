@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <memory>
+#include <numeric>
 #include <omp.h>
 #include <sched.h>
 #include <thread>
@@ -48,14 +49,20 @@ std::unique_ptr<Device> make_cpu_device(int threads) {
   return std::make_unique<CpuDevice>(threads);
 }
 
-int usable_cores() {
+std::vector<int> usable_cores() {
   // A fixed cpu_set_t ends at 1024 cores; the kernel refuses masks smaller than its own.
   for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
     std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(capacity) / sizeof(cpu_set_t));
     const size_t bytes = mask.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, mask.data()) == 0) return std::max(CPU_COUNT_S(bytes, mask.data()), 1);
+    if (sched_getaffinity(0, bytes, mask.data()) != 0) continue;
+    std::vector<int> cores;
+    for (int core = 0; core < capacity; ++core)
+      if (CPU_ISSET_S(core, bytes, mask.data())) cores.push_back(core);
+    return cores;
   }
-  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  std::vector<int> all(std::max(std::thread::hardware_concurrency(), 1U));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 }  // namespace gpt

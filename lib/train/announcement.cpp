@@ -1,0 +1,76 @@
+#include "train/announcement.hpp"
+
+#include "model/layout.hpp"
+#include "train/granted_gpus.hpp"
+#include "train/schedule.hpp"
+
+#include <cstdlib>
+
+namespace gpt {
+namespace {
+
+const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
+
+/// One line for each run of ranks that have the same to say; of many lines only the first ones.
+void say_by_rank(Console& console, const World& world, const std::string& mine) {
+  constexpr size_t shown = 8;
+  const std::vector<std::string> all = world.gather(mine);
+  size_t lines = 0;
+  for (size_t first = 0; first < all.size();) {
+    size_t end = first + 1;
+    while (end < all.size() && all[end] == all[first]) ++end;
+    if (++lines > shown) {
+      console.say(fmt::format("  … and so on up to rank {}", all.size() - 1));
+      return;
+    }
+    console.say(end - first == 1 ? fmt::format("  rank {}: {}", first, all[first])
+                                 : fmt::format("  ranks {} to {}: {}", first, end - 1, all[first]));
+    first = end;
+  }
+}
+
+}  // namespace
+
+void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device,
+                    const Comm& comm) {
+  console.say(fmt::format("{} rank{} on {} node{}, reduction: {}", world.size(), plural(world.size()),
+                          world.nodes(), plural(world.nodes()), comm.name()));
+  say_by_rank(console, world,
+              fmt::format("{}; {} core{} allowed, shared by {} rank{}", device.name(), threads.cores,
+                          plural(threads.cores), threads.sharers, plural(threads.sharers)));
+  for (const std::string& warning : thread_warnings(world, threads)) console.say("warning: " + warning);
+  if (const auto notice =
+          idle_gpu_notice(world.local_size(), [](const char* name) { return std::getenv(name); }))
+    console.say(*notice);
+  if (!world.layout_disagreement().empty()) console.say("notice: " + world.layout_disagreement());
+}
+
+void announce_run(Console& console, const World& world, const PreparedRun& run) {
+  const Plan& plan = run.plan;
+  const TrainOptions& options = run.options;
+  const GptConfig& model = options.model;
+  const Manifest& manifest = run.dataset->manifest();
+  console.say(
+      fmt::format("model: {} layers, {} heads, width {}, context {}, vocabulary {}: {:.2f} M parameters",
+                  model.layers, model.heads, model.width, model.context, model.vocabulary,
+                  static_cast<double>(Layout(model).parameters()) * 1e-6));
+  console.say(fmt::format("data: {} ({}), {} shard{}, {} windows an epoch, {} tokens left over",
+                          run.dataset->folder(), manifest.source, plan.lanes, plural(plan.lanes),
+                          plan.lanes * plan.windows_per_lane,
+                          run.dataset->remainder(Split::train, model.context)));
+  if (manifest.entropy)
+    console.say(fmt::format("data: synthetic, no model's loss can be below {:.4f}", *manifest.entropy));
+  console.say(fmt::format("batch: {} sequences, {} tokens a step; learning rate {:.3g}, {}, {} warm-up steps",
+                          options.global_batch, plan.tokens_per_step, Schedule(options, plan.steps).peak(),
+                          options.schedule, options.warmup));
+  say_by_rank(console, world,
+              fmt::format("sequences {} to {} from shards {} to {}, {} at a time", plan.sequences.begin,
+                          plan.sequences.end - 1, plan.shards.begin, plan.shards.end - 1, plan.micro_batch));
+  if (!run.start.file.empty())
+    console.say(fmt::format("resume: step {} of {} from {}, on {} rank{}", run.state.step, plan.steps,
+                            run.start.file, world.size(), plural(world.size())));
+  for (const std::string& change : run.changes) console.say("changed: " + change);
+  for (const std::string& text : run.start.passed_over) console.say("notice: passed over " + text);
+}
+
+}  // namespace gpt

@@ -1,0 +1,107 @@
+#include "train/preparation.hpp"
+
+#include "base/hash.hpp"
+#include "train/agreement.hpp"
+#include "train/evaluator.hpp"
+
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+namespace gpt {
+namespace {
+
+Dataset open_dataset(const std::string& folder) {
+  validate(
+      std::filesystem::exists(folder),
+      "no dataset in {0}: make one with 'gpt_data pack --input FILE --out {0}', or without any text with "
+      "'gpt_data synth --out {0}'; './run demo' makes the default one",
+      folder);
+  return Dataset(folder);
+}
+
+void resolve_vocabulary(GptConfig& model, const Dataset& dataset) {
+  const int64_t vocabulary = dataset.manifest().vocabulary;
+  if (model.vocabulary == 0) model.vocabulary = vocabulary;
+  validate(model.vocabulary >= vocabulary,
+           "--vocab {} is smaller than the {} tokens of dataset {}: use {} or more, or leave it out",
+           model.vocabulary, vocabulary, dataset.folder(), vocabulary);
+}
+
+/// Each line of an ini text as a fact of its own, so that a difference names the option.
+Facts option_facts(const std::string& text) {
+  Facts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos)
+      facts.emplace_back("--" + line.substr(0, equals), line.substr(equals + 3));
+  }
+  return facts;
+}
+
+std::vector<std::string> changed_options(const std::string& stored, const std::string& now) {
+  std::map<std::string, std::string> before;
+  for (auto& [name, value] : option_facts(stored)) before[name] = value;
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : option_facts(now))
+    if (before.contains(name) && before[name] != value)
+      changes.push_back(fmt::format("{}: {}, was {}", name, value, before[name]));
+  return changes;
+}
+
+/// Takes the chosen checkpoint's options and position over, and refuses what does not fit it.
+void resume(PreparedRun& run, const OptionSource& source) {
+  const CheckpointHeader header = read_checkpoint_header(run.start.file);
+  run.options = source.resolve(header.configuration);
+  validate_options(run.options);
+  run.dataset.emplace(open_dataset(run.options.data));
+  resolve_vocabulary(run.options.model, *run.dataset);
+  validate_resume(header, source.from_text(header.configuration), run.options, run.dataset->manifest());
+  run.state = {.step = header.step, .cursor = header.cursor, .skipped = header.skipped};
+  run.changes = changed_options(header.configuration, source.to_text(run.options));
+}
+
+}  // namespace
+
+StartPoint agree_on_start(const World& world, const TrainOptions& options) {
+  std::string text;
+  world.everywhere([&] {
+    if (world.is_root()) text = to_text(choose_start(options.resume, options.out + "/checkpoints"));
+  });
+  return start_from_text(world.broadcast(text));
+}
+
+PreparedRun prepare_run(World& world, const OptionSource& source) {
+  PreparedRun run;
+  world.everywhere([&] {
+    run.options = source.resolve("");
+    validate_options(run.options);
+  });
+  compare_ranks(world, build_facts());
+  Facts facts = option_facts(source.to_text(run.options));
+  facts.emplace_back("--resume",
+                     run.options.resume);  // these two are asked of one start alone and not in the text
+  facts.emplace_back("--eval-only", run.options.eval_only ? "true" : "false");
+  compare_ranks(world, facts);
+  world.set_layout({run.options.node_layout});
+
+  run.start = agree_on_start(world, run.options);
+  world.everywhere([&] {
+    if (run.start.file.empty()) {
+      run.dataset.emplace(open_dataset(run.options.data));
+      resolve_vocabulary(run.options.model, *run.dataset);
+    } else {
+      resume(run, source);
+    }
+    run.configuration = source.to_text(run.options);
+    if (run.options.eval_only || run.options.eval_every > 0)
+      validate_evaluation(*run.dataset, run.options.model.context);
+    if (!run.options.eval_only)
+      run.plan = make_plan(run.options, *run.dataset, run.state, world.rank(), world.size());
+  });
+  compare_ranks(world, {{"dataset", to_hex(run.dataset->manifest().fingerprint())}});
+  return run;
+}
+
+}  // namespace gpt

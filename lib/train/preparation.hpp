@@ -1,0 +1,38 @@
+#pragma once
+
+#include "comm/world.hpp"
+#include "data/dataset.hpp"
+#include "train/options.hpp"
+#include "train/plan.hpp"
+#include "train/start_point.hpp"
+#include "train/train_state.hpp"
+#include "train/training.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+/// A run as far as it is known before anything is written or allocated: all ranks agree, and every check that
+/// can be made has passed.
+struct PreparedRun {
+  StartPoint start;
+  TrainState state;  ///< where it begins
+  TrainOptions options;
+  std::string configuration;  ///< the options as an ini text, for config.ini and checkpoints
+  std::vector<std::string>
+      changes;  ///< options that differ from the resumed run's, as "--lr: 0.001, was 0.002"
+  std::optional<Dataset> dataset;
+  Plan plan;  ///< this rank's
+};
+
+/// Options, agreement of all ranks, node layout, choice of checkpoint, dataset, plan. Collective; once per
+/// World.
+/// @throws SharedError
+PreparedRun prepare_run(World& world, const OptionSource& source);
+
+/// The start that `--resume` and the run folder give now, decided by the root. Collective.
+StartPoint agree_on_start(const World& world, const TrainOptions& options);
+
+}  // namespace gpt
