@@ -42,7 +42,7 @@ TEST_CASE("a device says what it computes with, and refuses impossible thread co
 TEST_CASE("usable_cores follows the affinity mask") {
   cpu_set_t saved;
   REQUIRE(sched_getaffinity(0, sizeof(saved), &saved) == 0);
-  CHECK(usable_cores() == CPU_COUNT(&saved));
+  CHECK(std::ssize(usable_cores()) == CPU_COUNT(&saved));
   cpu_set_t one;
   CPU_ZERO(&one);
   for (int core = 0; core < CPU_SETSIZE; ++core)
@@ -51,7 +51,7 @@ TEST_CASE("usable_cores follows the affinity mask") {
       break;
     }
   REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-  CHECK(usable_cores() == 1);
+  CHECK(std::ssize(usable_cores()) == 1);
   REQUIRE(sched_setaffinity(0, sizeof(saved), &saved) == 0);
 }
 

@@ -15,7 +15,7 @@ MPIRUN = TOP / "tests" / "support" / "mpirun.sh"
 STRICT = os.environ.get("GPT_TEST_STRICT", "0") != "0"
 SANITIZED = os.environ.get("GPT_TEST_SANITIZED", "0") != "0"
 
-USAGE, FAILED, RANK_FAILED, DAMAGED = 2, 1, 10, 11
+USAGE, FAILED, RANK_FAILED, DAMAGED, SAVING_FAILED, BAD_NUMBERS = 2, 1, 10, 11, 12, 13
 
 # Small enough that a step takes a millisecond; 12 sequences divide among no more than a few of the rank counts.
 TINY = {
@@ -57,6 +57,10 @@ def run(name, *arguments, ranks=None, environment=None, timeout=120, before=None
     command = [program(name), *map(str, arguments)]
     if ranks is not None:
         command = [str(MPIRUN), str(ranks), *command]
+    return execute(command, environment=environment, timeout=timeout, before=before)
+
+
+def execute(command, environment=None, timeout=120, before=None):
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -187,12 +191,17 @@ class SystemTest(unittest.TestCase):
         self.assertFalse(out.exists())
         return float(re.search(r"validation loss ([0-9.]+)", done.out)[1])
 
-    def assert_refused(self, done, code, *parts):
-        """The program ended with `code`, quickly and in words: each of `parts` stands in its message, once."""
+    def assert_refused(self, done, code, *parts, times=None):
+        """The program ended with `code` and one message, not one a rank, in which each of `parts` stands; `times`:
+        exactly so often."""
         self.assertEqual(done.code, code, str(done))
-        for part in parts:
-            self.assertIn(str(part), done.text, str(done))
         self.assertNotIn("terminate called", done.text, str(done))
+        messages = re.findall(r"(?ms)^gpt_\w+: .*?(?=^gpt_\w+: |^-----|\Z)", done.err)
+        self.assertEqual(len(messages), 1, str(done))
+        for part in parts:
+            self.assertIn(str(part), messages[0], str(done))
+            if times is not None:
+                self.assertEqual(messages[0].count(str(part)), times, str(done))
 
     def assert_same_state(self, first, second):
         ours, theirs = state(first), state(second)

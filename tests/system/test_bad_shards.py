@@ -3,7 +3,7 @@
 import fcntl
 import unittest
 
-from harness import DAMAGED, USAGE, SystemTest, run
+from harness import DAMAGED, FAILED, USAGE, SystemTest, run
 
 
 class Unfit(SystemTest):
@@ -161,7 +161,7 @@ class Damaged(SystemTest):
                 out = self.path(f"out{number}")
                 done = self.start(data, out, ranks=4, steps=1, environment=locking)
                 if locking.get("HDF5_USE_FILE_LOCKING") == "TRUE" and done.code != 0:
-                    self.assert_refused(done, DAMAGED, self.shard(data).name, "HDF5_USE_FILE_LOCKING")
+                    self.assert_refused(done, FAILED, self.shard(data).name, "HDF5_USE_FILE_LOCKING")
                 else:
                     self.assertEqual(done.code, 0, str(done))
 

@@ -47,6 +47,25 @@ class Ranks(SystemTest):
         for arrangement, gradient in zip(arrangements, gradients):
             self.assertLess(numpy.linalg.norm(gradient - gradients[0]) / norm, 1e-5, arrangement)
 
+    def test_clipping_is_by_the_norm_over_all_ranks(self):
+        self.need_h5py()
+        import numpy
+
+        def clipped(ranks):
+            run = self.train(self.synth(), self.path(f"np{ranks}"), ranks=ranks, steps=10, clip=0.01, save_every=10)
+            norms = {event["step"]: event["grad_norm"] for event in run.events("step")}
+            return norms, state(run.checkpoint(10), ["params"])["params"].astype(numpy.float64)
+
+        norms, weights = clipped(1)
+        self.assertGreater(min(norms.values()), 0.1, "nothing was clipped")
+        for ranks in (2, 4):
+            other_norms, other_weights = clipped(ranks)
+            self.assertEqual(other_norms.keys(), norms.keys())
+            for step, norm in other_norms.items():
+                self.assertLess(abs(norm / norms[step] - 1), 1e-5, f"{ranks} ranks, step {step}")
+            difference = numpy.linalg.norm(other_weights - weights) / numpy.linalg.norm(weights)
+            self.assertLess(difference, 1e-5, f"{ranks} ranks")
+
     def test_one_checkpoint_has_one_validation_loss(self):
         data = self.synth()
         file = self.train(data, self.path("run"), ranks=2, steps=5, save_every=5).checkpoint(5)

@@ -91,6 +91,33 @@ class Sampling(SystemTest):
         self.assertEqual(short.code, 0, str(short))
         self.assertEqual(done.out.rstrip("\n")[-64:], short.out.rstrip("\n")[-64:])
 
+    def test_a_prompt_file_of_three_contexts_and_two_contexts_more(self):
+        prompt = self.path("prompt.txt")
+        prompt.write_text(("the cat sat on the mat. the dog " * 3)[:96], encoding="utf-8")
+        done = self.sample("--prompt-file", prompt, "--tokens", 64, "--temperature", 0)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(len(done.out), 96 + 64 + 1)
+        self.assertEqual(done.out[:96], prompt.read_text(encoding="utf-8"))
+        self.assertEqual(done.out, self.drawn("--prompt", done.out[:96], "--tokens", 64, "--temperature", 0))
+        self.assert_refused(self.sample("--prompt-file", prompt, "--prompt", "a"), USAGE, "--prompt-file")
+        self.assert_refused(self.sample("--prompt-file", self.path("gone")), USAGE, "--prompt-file", "gone")
+
+    def test_tokens_that_the_tokenizer_lacks_are_never_drawn(self):
+        """A model may have more tokens than its dataset; at a high temperature it would draw them all."""
+        out = self.path("run")
+        done = self.start(self.data, out, steps=1, save_every=1, vocab=300, sample_tokens=300)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("vocabulary 300", done.out)
+        self.assertNotIn("no sample", done.text)
+        self.assertGreaterEqual(len(done.out.split("sample:\n", 1)[1]), 300)
+        known = set("the cat sat on the mat. the dog sat on the log.\n")
+        hot = ("--temperature", 5)
+        for more in (hot, (*hot, "--top-k", 299), ("--top-p", 0.99), ("--temperature", 0)):
+            drawn = run("gpt_sample", "--checkpoint", out, "--prompt", "the ", "--tokens", 400, *more)
+            self.assertEqual(drawn.code, 0, str(drawn))
+            self.assertEqual(len(drawn.out), 4 + 400 + 1)
+            self.assertLessEqual(set(drawn.out), known)
+
     def test_count(self):
         one = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1)
         three = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1, "--count", 3)

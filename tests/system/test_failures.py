@@ -1,0 +1,136 @@
+"""Whatever fails on whichever rank, the whole job ends soon, with a code and words, and leaves no process behind."""
+
+import pathlib
+import re
+import time
+import unittest
+
+from harness import (
+    BAD_NUMBERS,
+    FAILED,
+    MPIRUN,
+    SANITIZED,
+    SAVING_FAILED,
+    TINY,
+    USAGE,
+    Run,
+    SystemTest,
+    execute,
+    options,
+    program,
+)
+
+SOON = 80 if SANITIZED else 20  # seconds
+FAULTS = [
+    # point, further conditions, exit code
+    ("step", "step=3", FAILED),
+    ("data.read", "", FAILED),
+    ("eval", "", FAILED),
+    ("save", "", FAILED),
+    ("save.write", "", SAVING_FAILED),
+    ("load", "", FAILED),
+]
+EVERY_TWO = {"steps": 6, "save_every": 2, "eval_every": 2}
+
+
+def processes_with(word):
+    """Ids of the processes whose command line has the word."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if str(word).encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has ended meanwhile
+            pass
+    return found
+
+
+class Failures(SystemTest):
+    def assert_nothing_runs(self, out):
+        deadline = time.monotonic() + 5
+        while processes_with(out):
+            self.assertLess(time.monotonic(), deadline, f"processes {processes_with(out)} are left")
+            time.sleep(0.05)
+
+    def fail_with(self, fault, name, ranks, prepared):
+        """The failed job of two ranks or of one; `prepared`: it resumes. Returns it and its folder."""
+        out = self.path(name)
+        if prepared:
+            self.train(self.synth(), out, steps=2, save_every=2)
+        started = time.monotonic()
+        done = self.start(self.synth(), out, ranks=ranks, environment={"GPT_FAULT": fault}, **EVERY_TWO)
+        self.assertLess(time.monotonic() - started, SOON, str(done))
+        self.assertNotIn("terminate called", done.text, str(done))
+        self.assert_nothing_runs(out)
+        return done, Run(out)
+
+    def test_an_error_on_one_rank_ends_the_job(self):
+        for ranks in (None, 2):
+            for point, condition, code in FAULTS:
+                with self.subTest(ranks=ranks, point=point):
+                    where = ["rank=1"] if ranks else []
+                    fault = f"{point}:throw@" + ",".join(where + [condition] * bool(condition))
+                    done, run = self.fail_with(fault, f"{point}{ranks}", ranks, prepared=point == "load")
+                    self.assertEqual(done.code, code, str(done))
+                    self.assertEqual(done.err.count(f"fault injected at '{point}'"), 1, str(done))
+                    if ranks:
+                        self.assertRegex(done.err, r"rank 1 on \S+: ", str(done))
+                    kept = {"step": 2, "load": 2}.get(point)
+                    expected = [run.checkpoint(kept).name] if kept else []
+                    self.assertEqual(run.checkpoints(), expected)
+                    self.assertEqual(list(run.folder.glob("checkpoints/*.partial")), [])
+
+    def test_a_killed_rank_ends_the_job(self):
+        done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)
+        self.assertNotEqual(done.code, 0, str(done))
+        self.assertRegex(done.err, r"rank 1\b", str(done))
+        self.assertEqual(run.checkpoints(), ["step-00000002.h5"])
+
+    def test_numbers_that_go_bad_end_the_run_and_save_nothing(self):
+        for ranks in (None, 2):
+            with self.subTest(ranks=ranks):
+                out = self.path(f"np{ranks}")
+                done = self.start(
+                    self.synth(), out, ranks=ranks, steps=40, lr=9e5, clip=0, warmup=0, save_every=1, keep=100
+                )
+                self.assertEqual(done.code, BAD_NUMBERS, str(done))
+                said = re.findall(r"(?m)^gpt_mpi: .*?\bstep (\d+)\b", done.err)
+                self.assertEqual(len(said), 1, str(done))
+                bad, run = int(said[0]), Run(out)
+                self.assertEqual(sorted(run.losses()), list(range(1, bad)))
+                self.assertEqual(len(run.checkpoints()), bad - 1)
+                self.assert_nothing_runs(out)
+
+
+class Agreement(SystemTest):
+    def start_apart(self, first, second):
+        """Rank 0 with the words `first`, ranks 1 and 2 with the words `second`, as mpirun's `:` separates them."""
+        return execute([str(word) for word in (MPIRUN, 1, *first, ":", "-n", 2, *second)])
+
+    def test_ranks_that_were_told_different_things_are_refused(self):
+        out = self.path("out")
+        first, second = (
+            [program("gpt_mpi"), *options({"data": self.synth(), "out": out} | TINY | {"steps": 2, "lr": lr})]
+            for lr in (0.001, 0.002)
+        )
+        done = self.start_apart(first, second)
+        self.assert_refused(done, USAGE, "--lr: 0.001 on rank 0; 0.002 on ranks 1, 2", times=1)
+        self.assertNotIn("--steps", done.err, "a field that agrees")
+        self.assertFalse(out.exists())
+
+    def test_ranks_that_see_different_datasets_are_refused(self):
+        """As on nodes that share no file system: one path, with other data behind it."""
+        commands = []
+        for name, dataset in (("here", self.synth()), ("there", self.synth(seed=99))):
+            place = self.path(name)
+            place.mkdir()
+            (place / "data").symlink_to(dataset)
+            words = options({"data": "data", "out": self.path("out")} | TINY | {"steps": 2})
+            commands.append(["-wdir", place, program("gpt_mpi"), *words])
+        done = self.start_apart(*commands)
+        self.assert_refused(done, USAGE, "dataset: ", " on rank 0", " on ranks 1, 2")
+        self.assertFalse(self.path("out").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

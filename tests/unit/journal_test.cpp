@@ -1,0 +1,143 @@
+#include "train/journal.hpp"
+
+#include "base/error.hpp"
+#include "support/scratch_folder.hpp"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+/// The lines of a file that are whole events; `others` counts the rest.
+std::vector<json> events(const std::string& path, int* others = nullptr) {
+  std::istringstream text(test::bytes_of(path));
+  std::vector<json> found;
+  for (std::string line; std::getline(text, line);) {
+    json event = json::parse(line, nullptr, false);
+    if (event.is_object())
+      found.push_back(std::move(event));
+    else if (others != nullptr)
+      ++*others;
+  }
+  return found;
+}
+
+TEST_CASE("events are one line each, with every field") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "log.jsonl";
+  {
+    Journal journal(path);
+    journal.start(4, 2, 1000, 20, 12);
+    journal.resume(10, 4, "some \"file\"");
+    journal.step({.step = 11,
+                  .loss = 0.1,
+                  .learning_rate = 3e-4,
+                  .grad_norm = 1.5,
+                  .tokens = 4224,
+                  .seconds = 0.25,
+                  .tokens_per_second = 1536.0});
+    journal.eval(12, 2.5);
+    journal.save(12, 0.5);
+    journal.end(20);
+  }
+  const std::vector<json> all = events(path);
+  REQUIRE(all.size() == 6);
+  CHECK(all[0] == json{{"event", "start"},
+                       {"attempt", 1},
+                       {"ranks", 4},
+                       {"nodes", 2},
+                       {"steps", 20},
+                       {"parameters", 1000},
+                       {"global_batch", 12}});
+  CHECK(all[1] ==
+        json{{"event", "resume"}, {"attempt", 1}, {"step", 10}, {"ranks", 4}, {"file", "some \"file\""}});
+  CHECK(all[2] == json{{"event", "step"},
+                       {"attempt", 1},
+                       {"step", 11},
+                       {"loss", 0.1},
+                       {"lr", 3e-4},
+                       {"grad_norm", 1.5},
+                       {"tokens", 4224},
+                       {"step_seconds", 0.25},
+                       {"tokens_per_second", 1536.0}});
+  CHECK(all[3] == json{{"event", "eval"}, {"attempt", 1}, {"step", 12}, {"val_loss", 2.5}});
+  CHECK(all[4] == json{{"event", "save"}, {"attempt", 1}, {"step", 12}, {"seconds", 0.5}});
+  CHECK(all[5] == json{{"event", "end"}, {"attempt", 1}, {"step", 20}});
+}
+
+TEST_CASE("an event is in the file when the call returns") {
+  const test::ScratchFolder folder;
+  Journal journal(folder / "log.jsonl");
+  for (int64_t step = 1; step <= 3; ++step) {
+    journal.eval(step, 1.0);
+    CHECK(static_cast<int64_t>(events(folder / "log.jsonl").size()) == step);
+  }
+}
+
+TEST_CASE("each start is another attempt, and keeps what was there") {
+  const test::ScratchFolder folder;
+  for (int64_t attempt = 1; attempt <= 3; ++attempt) {
+    Journal journal(folder / "log.jsonl");
+    CHECK(journal.attempt() == attempt);
+    journal.end(attempt);
+  }
+  const std::vector<json> all = events(folder / "log.jsonl");
+  REQUIRE(all.size() == 3);
+  for (size_t i = 0; i < 3; ++i) CHECK(all[i]["attempt"] == i + 1);
+}
+
+TEST_CASE("a line torn anywhere costs that line only") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "log.jsonl";
+  {
+    Journal journal(path);
+    journal.eval(1, 1.0);
+    journal.eval(2, 1.0);
+  }
+  const std::string whole = test::bytes_of(path);
+  const size_t second = whole.find('\n') + 1;
+  for (size_t length = second + 1; length < whole.size(); ++length) {
+    CAPTURE(length);
+    test::write_bytes(path, whole.substr(0, length));
+    Journal journal(path);
+    CHECK(journal.attempt() == 2);
+    journal.eval(3, 1.0);
+    int others = 0;
+    const std::vector<json> all = events(path, &others);
+    // Without its line break alone the second line is still an event.
+    const bool complete = length == whole.size() - 1;
+    CHECK(others == (complete ? 0 : 1));
+    REQUIRE(all.size() == (complete ? 3U : 2U));
+    CHECK(all.front()["step"] == 1);
+    CHECK(all.back() == json{{"event", "eval"}, {"attempt", 2}, {"step", 3}, {"val_loss", 1.0}});
+  }
+}
+
+TEST_CASE("numbers that JSON does not have are null") {
+  const test::ScratchFolder folder;
+  Journal journal(folder / "log.jsonl");
+  journal.eval(1, std::nan(""));
+  const std::vector<json> all = events(folder / "log.jsonl");
+  REQUIRE(all.size() == 1);
+  CHECK(all[0]["val_loss"].is_null());
+}
+
+TEST_CASE("a journal that cannot be written is refused by name") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "none/log.jsonl";
+  try {
+    Journal journal(path);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find(path) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace gpt
