@@ -20,6 +20,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -42,6 +43,18 @@ constexpr const char* overview = R"(gpt_data makes, changes and examines dataset
 
 gpt_data COMMAND --help lists the options of a command; gpt_data --version the versions of libraries.
 )";
+
+/// To standard output, whose errors check_output() finds.
+template <class... Args>
+void print(fmt::format_string<Args...> text, Args&&... args) {
+  const std::string line = fmt::format(text, std::forward<Args>(args)...);
+  std::fwrite(line.data(), 1, line.size(), stdout);
+}
+
+void check_output() {
+  const bool flushed = std::fflush(stdout) == 0;
+  validate(flushed && std::ferror(stdout) == 0, ExitCode::failed, "cannot write standard output");
+}
 
 /// The options of one command and how they are read.
 class CommandLine {
@@ -68,7 +81,7 @@ public:
     if (values.contains("help")) {
       std::ostringstream text;
       text << usage_ << '\n' << all;
-      fmt::print("{}", text.str());
+      print("{}", text.str());
       return false;
     }
     po::notify(values);
@@ -122,11 +135,11 @@ std::string count_shards(const std::vector<ShardInfo>& shards) {
 }
 
 void report(const std::string& folder, const Manifest& manifest) {
-  fmt::print("{}: training {}, validation {}, vocabulary {}, fingerprint {}\n", folder,
-             count_shards(manifest.train), count_shards(manifest.val), manifest.vocabulary,
-             to_hex(manifest.fingerprint()));
+  print("{}: training {}, validation {}, vocabulary {}, fingerprint {}\n", folder,
+        count_shards(manifest.train), count_shards(manifest.val), manifest.vocabulary,
+        to_hex(manifest.fingerprint()));
   if (manifest.entropy) {
-    fmt::print("No model's loss can be lower than {:.6f} nats per token.\n", *manifest.entropy);
+    print("No model's loss can be lower than {:.6f} nats per token.\n", *manifest.entropy);
   }
 }
 
@@ -155,6 +168,7 @@ ExitCode run_pack(const Arguments& arguments) {
   if (!line.parse(arguments)) return ExitCode::finished;
   options.seed = checked_seed(seed);
   options.separator = unescape(options.separator);
+  options.notice = [](const std::string& text) { fmt::print(stderr, "gpt_data: {}\n", text); };
   report(options.out, with_progress([&](const Progress& progress) { return pack(options, progress); }));
   return ExitCode::finished;
 }
@@ -217,8 +231,10 @@ ExitCode run_import(const Arguments& arguments) {
 ExitCode run_reshard(const Arguments& arguments) {
   ReshardOptions options;
   options.data = default_dataset;
-  CommandLine line("gpt_data reshard --data FOLDER --out FOLDER --shards N: the same data in other shards",
-                   "data");
+  CommandLine line(
+      "gpt_data reshard --data FOLDER --out FOLDER --shards N: the same data in other shards\n"
+      "Runs begun on the old cut cannot go on with the new one: its fingerprint is another.",
+      "data");
   line.group("Options")("data", option(options.data, "FOLDER"), "the dataset")(
       "out", required(options.out, "FOLDER"), "the new dataset's folder, new or empty")(
       "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
@@ -237,7 +253,7 @@ ExitCode run_inspect(const Arguments& arguments) {
       "context", option(context, "N"), "window length to count windows for")("excerpt", option(excerpt, "N"),
                                                                              "tokens to show as text");
   if (!line.parse(arguments)) return ExitCode::finished;
-  fmt::print("{}", describe_dataset(data, context, excerpt));
+  print("{}", describe_dataset(data, context, excerpt));
   return ExitCode::finished;
 }
 
@@ -253,7 +269,7 @@ ExitCode run_verify(const Arguments& arguments) {
         verify(data, [&](std::string_view phase, int64_t done, int64_t total) { bar(phase, done, total); });
   }
   if (found.problems.empty()) {
-    fmt::print("{} is whole: {} shards, {} tokens\n", data, found.shards, found.tokens);
+    print("{} is whole: {} shards, {} tokens\n", data, found.shards, found.tokens);
     return ExitCode::finished;
   }
   std::string text =
@@ -263,9 +279,9 @@ ExitCode run_verify(const Arguments& arguments) {
 }
 
 void print_version() {
-  fmt::print("gpt_data {}\nHDF5 {} (compiled with {})\nfmt {}.{}.{}\nBoost {}.{}.{}\n", GPT_VERSION,
-             hdf5_loaded_version(), hdf5_compiled_version(), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
-             FMT_VERSION % 100, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100);
+  print("gpt_data {}\nHDF5 {} (compiled with {})\nfmt {}.{}.{}\nBoost {}.{}.{}\n", GPT_VERSION,
+        hdf5_loaded_version(), hdf5_compiled_version(), FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
+        FMT_VERSION % 100, BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100);
 }
 
 ExitCode run(const Arguments& arguments) {
@@ -276,7 +292,7 @@ ExitCode run(const Arguments& arguments) {
            "no command: use pack, synth, import, reshard, inspect or verify; --help explains them");
   const std::string& first = arguments.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    fmt::print("{}", overview);
+    print("{}", overview);
     return ExitCode::finished;
   }
   if (first == "--version") {
@@ -301,7 +317,9 @@ int report_failure(const std::string& message, ExitCode code) {
 int main(int argc, char** argv) {
   using gpt::ExitCode;
   try {
-    return static_cast<int>(gpt::run({argv + std::min(argc, 1), argv + argc}));
+    const ExitCode code = gpt::run({argv + std::min(argc, 1), argv + argc});
+    gpt::check_output();
+    return static_cast<int>(code);
   } catch (const gpt::Error& error) {
     return gpt::report_failure(error.what(), error.code());
   } catch (const boost::program_options::error& error) {

@@ -8,11 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <string_view>
+#include <string>
+#include <vector>
 
 namespace gpt {
-namespace fs = std::filesystem;
 namespace {
 
 void check_split(const char* name, const char* option, int64_t tokens, int64_t shards) {
@@ -24,53 +23,7 @@ void check_split(const char* name, const char* option, int64_t tokens, int64_t s
            tokens, name, shards, shards == 1 ? "" : "s", 2 * shards, option);
 }
 
-std::string without_digits(std::string text) {
-  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
-  return text;
-}
-
-/// Whether a file's name is one that this program gives, finished or not.
-bool is_ours(std::string name) {
-  constexpr std::string_view partial = ".partial";
-  if (name.ends_with(partial)) name.resize(name.size() - partial.size());
-  if (name == manifest_file) return true;
-  for (const Split split : {Split::train, Split::val}) {
-    const std::string form = shard_file(split, 0, 0);
-    if (name.size() == form.size() && without_digits(name) == without_digits(form)) return true;
-  }
-  return false;
-}
-
 }  // namespace
-
-OutputFolder::OutputFolder(std::string path, bool overwrite) : path_(std::move(path)) {
-  validate(!path_.empty(), "the output folder has no name: give one with --out");
-  std::error_code error;
-  if (fs::exists(path_, error)) {
-    validate(fs::is_directory(path_, error), "cannot write to '{}': it is not a folder", path_);
-    validate(
-        overwrite || fs::is_empty(path_, error),
-        "the output folder '{}' is not empty: choose another, or add --overwrite true to replace the dataset",
-        path_);
-    validate(!error, ExitCode::failed, "cannot look into '{}': {}", path_, error.message());
-    return;
-  }
-  fs::create_directories(path_, error);
-  validate(!error, ExitCode::failed, "cannot make the folder '{}': {}", path_, error.message());
-  made_ = true;
-}
-
-OutputFolder::~OutputFolder() {
-  std::error_code ignored;
-  if (made_) fs::remove(path_, ignored);  // fails, as it should, once there is something inside
-}
-
-void OutputFolder::clear() {
-  fs::remove(fs::path(path_) / manifest_file);
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    if (is_ours(entry.path().filename().string())) fs::remove(entry.path());
-  }
-}
 
 void SplitPlan::check_options(double val_fraction, int64_t train_shards, int64_t val_shards) {
   validate(val_fraction >= 0 && val_fraction < 1, "--val-fraction {}: use a number from 0 to below 1",
@@ -100,13 +53,12 @@ void SplitPlan::check() const {
 }
 
 DatasetWriter::DatasetWriter(OutputFolder& folder, Manifest manifest, const SplitPlan& plan)
-    : folder_(folder.path()), manifest_(std::move(manifest)), plan_(plan) {
+    : folder_(folder), manifest_(std::move(manifest)), plan_(plan) {
   plan_.check();
   manifest_.vocabulary = load_tokenizer(manifest_.tokenizer)->vocabulary();
   manifest_.token_bytes = token_bytes_for(manifest_.vocabulary);
   manifest_.train.clear();
   manifest_.val.clear();
-  folder.clear();
   open_next();
 }
 
@@ -116,7 +68,7 @@ void DatasetWriter::open_next() {
   const int64_t index = training ? next_ : next_ - plan_.train_shards;
   const int64_t count = training ? plan_.train_shards : plan_.val_shards;
   room_ = part_of(training ? plan_.train_tokens : plan_.val_tokens, count, index).size();
-  shard_.emplace(folder_, shard_file(split, index, count), manifest_, split, room_);
+  shard_.emplace(folder_.staging(), shard_file(split, index, count), manifest_, split, room_);
   ++next_;
 }
 
@@ -130,7 +82,7 @@ void DatasetWriter::append(std::span<const Token> tokens) {
     // A full shard stays open until more comes: the document that filled it may end right here.
     if (room_ == 0) {
       validate(next_ < plan_.train_shards + plan_.val_shards, ExitCode::failed,
-               "{}: more tokens came than were counted", folder_);
+               "{}: more tokens came than were counted", folder_.path());
       close_shard();
       open_next();
     }
@@ -145,9 +97,15 @@ void DatasetWriter::end_document() { shard_->end_document(); }
 
 Manifest DatasetWriter::finish() {
   validate(room_ == 0 && next_ == plan_.train_shards + plan_.val_shards, ExitCode::failed,
-           "{}: fewer tokens came than were counted; did an input file change while it was read?", folder_);
+           "{}: fewer tokens came than were counted; did an input file change while it was read?",
+           folder_.path());
   close_shard();
-  manifest_.write(folder_);
+  manifest_.write(folder_.staging());
+  std::vector<std::string> files;
+  for (const Split split : {Split::train, Split::val}) {
+    for (const ShardInfo& shard : manifest_.shards(split)) files.push_back(shard.file);
+  }
+  folder_.publish(files);
   return manifest_;
 }
 

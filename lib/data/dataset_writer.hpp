@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/manifest.hpp"
+#include "data/output_folder.hpp"
 #include "data/shard_writer.hpp"
 #include "text/tokenizer.hpp"
 
@@ -11,26 +12,6 @@
 #include <string>
 
 namespace gpt {
-
-/// A folder that is to become a dataset.
-class OutputFolder {
-public:
-  /// Makes the folder if needed. @throws Error(usage) if it is not empty, unless `overwrite`
-  OutputFolder(std::string path, bool overwrite);
-
-  /// Removes the folder again if it was made here and nothing came into it.
-  ~OutputFolder();
-  OutputFolder(const OutputFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  /// Removes a former dataset's files (and no others), its manifest first.
-  void clear();
-
-private:
-  std::string path_;
-  bool made_ = false;
-};
 
 /// How many tokens go where.
 struct SplitPlan {
@@ -51,7 +32,7 @@ struct SplitPlan {
 };
 
 /// Cuts one stream of tokens into a dataset's shards: training first, each split into parts whose sizes
-/// differ by one token at most. The manifest is written last, so a folder that has one is whole.
+/// differ by one token at most. Nothing but finish() changes a dataset that is in the folder.
 class DatasetWriter {
 public:
   /// @param manifest  tokenizer, seed, source and entropy; the writer adds the rest
@@ -60,14 +41,14 @@ public:
   void append(std::span<const Token> tokens);
   void end_document();
 
-  /// @throws Error if fewer tokens came than the plan holds
+  /// Publishes the dataset. @throws Error if fewer tokens came than the plan holds
   Manifest finish();
 
 private:
   void open_next();
   void close_shard();
 
-  std::string folder_;
+  OutputFolder& folder_;
   Manifest manifest_;
   SplitPlan plan_;
   std::optional<ShardWriter> shard_;

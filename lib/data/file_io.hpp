@@ -31,6 +31,14 @@ void write_at(const FileHandle& file, const std::string& path, int64_t offset,
 /// A temporary file that has no name and is gone when it is closed, on the same disk as `folder`.
 FileHandle open_nameless_file(const std::string& folder);
 
+/// Contents on the disk before it returns. For many small files much faster than one after the other.
+void sync_files(std::span<const std::string> paths);
+
+/// Which names a folder holds is on the disk before it returns.
+void sync_folder(const std::string& path);
+
+void rename_file(const std::string& from, const std::string& to);
+
 /// Makes the finished file `partial` appear as `path`: contents on the disk first, then the name.
 void publish_file(const std::string& partial, const std::string& path);
 

@@ -63,8 +63,8 @@ std::string describe_dataset(const std::string& folder, int64_t context, int64_t
   line("dataset", folder);
   line("made of", printable(manifest.source));
   line("fingerprint", to_hex(manifest.fingerprint()));
-  line("tokenizer", fmt::format("{}, {} tokens of {} byte{}, fingerprint {}", tokenizer.kind(),
-                                manifest.vocabulary, manifest.token_bytes,
+  line("tokenizer", fmt::format("{}, {} different tokens, stored in {} byte{} each, fingerprint {}",
+                                tokenizer.kind(), manifest.vocabulary, manifest.token_bytes,
                                 manifest.token_bytes == 1 ? "" : "s", to_hex(tokenizer.fingerprint())));
   line("seed", fmt::format("{}", manifest.seed));
   if (manifest.entropy)

@@ -88,10 +88,13 @@ Manifest Manifest::read(const std::string& folder) {
       std::filesystem::is_directory(folder, ignored),
       "'{}' is not a dataset folder: turn a text file into one with  gpt_data pack --input FILE --out FOLDER",
       folder);
-  validate(std::filesystem::exists(path, ignored), ExitCode::damaged,
-           "'{}' holds no {}: it is not a dataset, or packing it did not finish; pack it again with "
-           "--overwrite true",
-           folder, manifest_file);
+  if (!std::filesystem::exists(path, ignored)) {
+    validate(!std::filesystem::exists(std::filesystem::path(folder) / "config.ini", ignored),
+             "'{}' is a run folder, not a dataset: name the folder that gpt_data made", folder);
+    throw Error(fmt::format("'{}' holds no {}: it is not a dataset, or making it did not finish", folder,
+                            manifest_file),
+                ExitCode::usage);
+  }
 
   const H5File file = H5File::open(path.string());
   validate(file.string("kind") == manifest_kind, ExitCode::damaged,

@@ -36,8 +36,8 @@ struct Manifest {
   /// Changes when tokens, their order, their cut into shards or the tokenizer change; not with file times.
   uint64_t fingerprint() const;
 
-  /// @throws Error(damaged) if it is missing or not a manifest; Error(usage) with what to do if the folder is
-  /// absent
+  /// @throws Error(damaged) if it is not a manifest; Error(usage) with what to do if the folder is absent or
+  /// none of a dataset
   static Manifest read(const std::string& folder);
   void write(const std::string& folder) const;
 };

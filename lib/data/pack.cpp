@@ -65,8 +65,8 @@ public:
       tokens += write(piece);
     }
     validate(tokens == document.tokens, ExitCode::failed,
-             "{} changed while it was read: {} tokens at first, then {}; pack it again with --overwrite true",
-             reader_->path(), document.tokens, tokens);
+             "{} changed while it was read: {} tokens at first, then {}; pack it again", reader_->path(),
+             document.tokens, tokens);
     if (document.unfinished != 0 && corpus_.documents() > 1) write("\n");
     writer_.end_document();
   }
@@ -102,7 +102,13 @@ Manifest pack(const PackOptions& options, const Progress& progress) {
            longest_separator);
   SplitPlan::check_options(options.val_fraction, options.shards, options.val_shards);
   const bool characters = options.tokenizer == "chars";
-  const std::vector<std::string> files = list_text_files(options.inputs);
+  std::vector<std::string> repeated;
+  const std::vector<std::string> files = list_text_files(options.inputs, repeated);
+  if (!repeated.empty() && options.notice) {
+    const size_t more = repeated.size() - 1;
+    options.notice(fmt::format("{}{} named more than once: taken once only", repeated.front(),
+                               more == 0 ? " is" : fmt::format(" and {} more are", more)));
+  }
   check_out_outside(options.inputs, options.out);
   OutputFolder folder(options.out, options.overwrite);
 

@@ -4,6 +4,7 @@
 #include "data/progress.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PackOptions {
   double val_fraction = 0.1;
   uint64_t seed = 0;
   bool overwrite = false;
+  std::function<void(const std::string&)> notice;  ///< hears what is unusual about the input; may be empty
 };
 
 /// Turns text files into a dataset; docs/data-format.md has the rules. Memory use does not grow with the

@@ -158,7 +158,7 @@ ShardInfo ShardWriter::finish() {
   file.set_attribute("checksum_block_bytes", checksum_block_bytes);
   { const H5Dataset closed = std::move(shard.tokens); }  // an open dataset would keep the file open
   file.close();
-  publish_file(shard.partial, shard.path);
+  rename_file(shard.partial, shard.path);
   shard.published = true;
   return info;
 }

@@ -22,8 +22,8 @@ public:
   void append(std::span<const Token> tokens);
   void end_document();
 
-  /// Writes offsets, checksums and attributes, syncs, renames. @throws Error if fewer tokens came than
-  /// promised
+  /// Writes offsets, checksums and attributes, and renames; to bring the file to the disk is left to the
+  /// caller, who does it for many at once. @throws Error if fewer tokens came than promised
   ShardInfo finish();
 
 private:

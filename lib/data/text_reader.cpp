@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <unordered_set>
 
 namespace gpt {
 namespace fs = std::filesystem;
@@ -36,7 +37,8 @@ void list_folder(const fs::path& folder, std::vector<std::string>& files) {
 
 }  // namespace
 
-std::vector<std::string> list_text_files(const std::vector<std::string>& inputs) {
+std::vector<std::string> list_text_files(const std::vector<std::string>& inputs,
+                                         std::vector<std::string>& repeated) {
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
     std::error_code ignored;
@@ -47,7 +49,15 @@ std::vector<std::string> list_text_files(const std::vector<std::string>& inputs)
       files.push_back(input);
     }
   }
-  return files;
+  std::unordered_set<std::string> known;
+  std::vector<std::string> once;
+  for (std::string& file : files) {
+    std::error_code error;
+    const std::string real = fs::canonical(file, error).string();
+    validate(!error, "cannot read {}: {}", file, error.message());
+    (known.insert(real).second ? once : repeated).push_back(std::move(file));
+  }
+  return once;
 }
 
 TextReader::TextReader(std::string path) : path_(std::move(path)), file_(open_regular_file(path_)) {

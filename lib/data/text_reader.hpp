@@ -10,9 +10,11 @@
 namespace gpt {
 
 /// The files that `inputs` name: files as given, folders with every regular file below them whose path has no
-/// hidden part, in byte order of the paths (whatever the locale). @throws Error(usage) if something is
-/// missing or no regular file, or if a folder holds none
-std::vector<std::string> list_text_files(const std::vector<std::string>& inputs);
+/// hidden part, in byte order of the paths (whatever the locale). A file that is named again, by whatever
+/// path, is left out and goes to `repeated`. @throws Error(usage) if something is missing or no regular file,
+/// or if a folder holds none
+std::vector<std::string> list_text_files(const std::vector<std::string>& inputs,
+                                         std::vector<std::string>& repeated);
 
 /// A file's text in pieces, made uniform: without a byte order mark at the start of the file, and with LF for
 /// CR LF. Everything else, NUL and a lone CR too, passes as it is.

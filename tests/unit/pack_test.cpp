@@ -282,11 +282,47 @@ TEST_CASE("a folder in use is replaced only when that was asked for, and only it
   CHECK(fs::exists(folder / "out/dataset.h5"));  // a failed attempt leaves the old dataset alone
 }
 
+TEST_CASE("a file that is named twice is taken once, and that is said") {
+  const test::ScratchFolder folder;
+  fs::create_directories(folder / "in");
+  write_bytes(folder / "in/a", "a text\n");
+  write_bytes(folder / "in/b", "another\n");
+  std::string heard;
+  auto options = options_for({folder / "in/a", folder / "in", folder / "in/../in/b"});
+  options.val_fraction = 0;
+  options.notice = [&](const std::string& text) { heard = text; };
+  CHECK(pack_into(folder / "out", options).train.size() == 15);
+  CHECK(heard.find("in/a and 1 more are named more than once") != std::string::npos);
+  heard.clear();
+  options.inputs = {folder / "in"};
+  CHECK(pack_into(folder / "out", options).train.size() == 15);
+  CHECK(heard.empty());
+}
+
+TEST_CASE("a folder with other files and no dataset is not written into, whatever was asked") {
+  const test::ScratchFolder folder;
+  write_bytes(folder / "text.txt", numbers(100));
+  fs::create_directories(folder / "out");
+  write_bytes(folder / "out/thesis.tex", "mine");
+  auto options = options_for({folder / "text.txt"});
+  options.out = folder / "out";
+  options.overwrite = true;
+  const Error refused = error_of([&] { pack(options); });
+  CHECK(refused.code() == ExitCode::usage);
+  CHECK(says(refused, "holds other files, not a dataset: choose another folder"));
+  CHECK(std::distance(fs::directory_iterator(folder / "out"), {}) == 1);
+  write_bytes(folder / "out/train-00000-of-00001.h5.partial", "left by a killed program");
+  pack(options);
+  CHECK(fs::exists(folder / "out/thesis.tex"));
+  CHECK(!fs::exists(folder / "out/train-00000-of-00001.h5.partial"));
+}
+
 TEST_CASE("the locale and the order of files on the disk change nothing") {
   const test::ScratchFolder folder;
   fs::create_directories(folder / "in");
   for (const char* name : {"b", "A", "a", "\xC3\xA9", "Z"}) write_bytes(folder / "in/" + name, name);
-  const auto files = list_text_files({folder / "in"});
+  std::vector<std::string> repeated;
+  const auto files = list_text_files({folder / "in"}, repeated);
   REQUIRE(files.size() == 5);
   for (size_t i = 0; i < 5; ++i)
     CHECK(files[i].ends_with(std::vector<std::string>{"A", "Z", "a", "b", "\xC3\xA9"}[i]));

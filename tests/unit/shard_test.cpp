@@ -4,6 +4,7 @@
 #include "data/dataset.hpp"
 #include "data/shard_documents.hpp"
 #include "data/shard_format.hpp"
+#include "data/verify.hpp"
 #include "support/scratch_folder.hpp"
 #include "unit/small_dataset.hpp"
 
@@ -75,6 +76,58 @@ TEST_CASE("the writer refuses tokens outside the vocabulary and wrong counts, an
   CHECK(fs::is_empty(folder.path()));
   CHECK(writing({1, 2, 3}).code() == ExitCode::finished);
   CHECK(fs::exists(folder / "x.h5"));
+}
+
+TEST_CASE("a dataset stays until its successor is complete, and comes back if that cannot be published") {
+  const test::ScratchFolder folder;
+  const std::string path = folder.path();
+  const uint64_t old = test::write_dataset(path, counting(100, 300), 4, 300, {1, 2}).fingerprint();
+  const auto is_old = [&] {
+    return Manifest::read(path).fingerprint() == old && verify(path).problems.empty() &&
+           std::distance(fs::directory_iterator(path), {}) == 6;
+  };
+  REQUIRE(is_old());
+  Manifest manifest;
+  manifest.tokenizer = make_id_tokenizer(300)->serialize();
+  {
+    OutputFolder output(path, true);
+    DatasetWriter writer(output, manifest, {200, 4, 0, 0});
+    writer.append(counting(199, 300));
+    CHECK(verify(path).problems.empty());  // as a program would leave it that is killed here
+    CHECK(Manifest::read(path).fingerprint() == old);
+    CHECK(says(error_of([&] { writer.finish(); }), "fewer tokens came"));
+  }
+  CHECK(is_old());
+  {
+    OutputFolder output(path, true);
+    DatasetWriter writer(output, manifest, {200, 4, 0, 0});
+    writer.append(counting(200, 300));
+    fs::remove(output.staging() + "/train-00002-of-00004.h5");
+    CHECK(error_of([&] { writer.finish(); }).code() == ExitCode::failed);
+  }
+  CHECK(is_old());
+  test::write_dataset(path, counting(200, 300), 3, 300);
+  CHECK(verify(path).problems.empty());
+  CHECK(std::distance(fs::directory_iterator(path), {}) == 4);
+}
+
+TEST_CASE("an exchange that fails half-way is undone") {
+  const test::ScratchFolder folder;
+  const std::string path = folder.path();
+  const uint64_t old = test::write_dataset(path, counting(100, 300), 2, 300).fingerprint();
+  {
+    OutputFolder output(path, true);
+    for (const char* name : {"dataset.h5", "train-00000-of-00002.h5", "notes.h5"}) {
+      test::write_bytes(output.staging() + "/" + name, "new");
+    }
+    fs::create_directories(path + "/notes.h5/a folder that no file can replace");
+    const Error error = error_of([&] { output.publish({"train-00000-of-00002.h5", "notes.h5"}); });
+    CHECK(says(error, "cannot rename"));
+    fs::remove_all(path + "/notes.h5");
+  }
+  CHECK(Manifest::read(path).fingerprint() == old);
+  CHECK(verify(path).problems.empty());
+  CHECK(std::distance(fs::directory_iterator(path), {}) == 3);
 }
 
 TEST_CASE("reading is bounded by the shard") {

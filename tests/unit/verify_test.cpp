@@ -91,8 +91,15 @@ TEST_CASE("shards in each other's place and out of balance are reported") {
 
 TEST_CASE("without a manifest there is nothing to verify") {
   const test::ScratchFolder folder;
-  CHECK(error_of([&] { verify(folder.path()); }).code() == ExitCode::damaged);
+  const Error empty = error_of([&] { verify(folder.path()); });
+  CHECK(empty.code() == ExitCode::usage);
+  CHECK(test::says(empty, "is not a dataset"));
+  CHECK(!test::says(empty, "--overwrite"));
   CHECK(error_of([&] { verify(folder / "none"); }).code() == ExitCode::usage);
+  test::write_bytes(folder / "config.ini", "steps = 1");
+  const Error run = error_of([&] { describe_dataset(folder.path(), 7, 6); });
+  CHECK(run.code() == ExitCode::usage);
+  CHECK(test::says(run, "is a run folder, not a dataset"));
 }
 
 TEST_CASE("inspection shows counts, and no control character of the data reaches the terminal") {
@@ -116,6 +123,7 @@ TEST_CASE("inspection shows counts, and no control character of the data reaches
   CHECK(text.find("a\\x1b\n\\xff\\xc2\\x9b\n") != std::string::npos);
   CHECK(text.find("100 tokens in 2 shards of 50") != std::string::npos);
   CHECK(text.find("14 windows of context 7 per epoch (7 in each shard), 2 tokens over") != std::string::npos);
+  CHECK(text.find("256 different tokens, stored in 1 byte each") != std::string::npos);
   CHECK(text.find("0.500000 nats") != std::string::npos);
   CHECK(error_of([&] { describe_dataset(path.path(), 0, 6); }).code() == ExitCode::usage);
   CHECK(error_of([&] { describe_dataset(path.path(), 7, -1); }).code() == ExitCode::usage);
