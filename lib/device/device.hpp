@@ -19,7 +19,8 @@ public:
   virtual Ops& ops() = 0;
 };
 
-/// The CPU with `threads` OpenMP threads; huge pages where the system gives them.
+/// The CPU with `threads` OpenMP threads, or as many of them as OpenMP gives; huge pages where the system
+/// gives them.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 /// The cores that this process may run on, ascending: its affinity mask. At least one.

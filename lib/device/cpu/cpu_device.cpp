@@ -18,25 +18,40 @@
 namespace gpt {
 namespace {
 
+/// How many threads OpenMP really gives when `threads` are asked for: OMP_THREAD_LIMIT and the like may hold
+/// them back. Each of them flushes denormals to zero from now on.
+int start_team(int threads) {
+  int given = 1;
+  omp_set_dynamic(0);
+#pragma omp parallel num_threads(threads)
+  {
+    flush_denormals_to_zero();
+#pragma omp master
+    given = omp_get_num_threads();
+  }
+  return given;
+}
+
 class CpuDevice : public Device {
 public:
-  explicit CpuDevice(int threads) : threads_(threads), ops_(threads, *this) {
-    omp_set_dynamic(0);
-#pragma omp parallel num_threads(threads)
-    flush_denormals_to_zero();
-  }
+  // Work and oneDNN's plans are cut for the threads that are there: oneDNN's results are wrong with fewer.
+  explicit CpuDevice(int threads) : asked_(threads), threads_(start_team(threads)), ops_(threads_, *this) {}
 
   void* allocate(int64_t bytes) override { return allocate_pages(bytes, threads_); }
   void release(void* data, int64_t bytes) override { release_pages(data, bytes); }
 
   std::string name() const override {
-    return fmt::format("CPU, {} thread{}, {}", threads_, threads_ == 1 ? "" : "s", instruction_set());
+    const std::string held_back =
+        threads_ < asked_ ? fmt::format(" (of {}, OpenMP gives no more)", asked_) : "";
+    return fmt::format("CPU, {} thread{}{}, {}", threads_, threads_ == 1 ? "" : "s", held_back,
+                       instruction_set());
   }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(threads_); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   Ops& ops() override { return ops_; }
 
 private:
+  int asked_;
   int threads_;
   CpuOps ops_;
 };

@@ -9,8 +9,9 @@
 namespace gpt {
 
 /// Cuts `items` into one contiguous range per thread, in multiples of `grain`, and calls body(range, thread)
-/// on each of `threads` OpenMP threads that has something to do. The cut depends on nothing but the
-/// arguments.
+/// for each that is not empty; `thread` numbers the ranges and is never in use twice at a time. The cut
+/// depends on nothing but the arguments: where OpenMP gives fewer threads (OMP_THREAD_LIMIT), each takes
+/// several ranges.
 template <class Body>
 void parallel_ranges(int threads, int64_t items, int64_t grain, const Body& body) {
   const int64_t units = ceil_div(items, grain);
@@ -22,10 +23,11 @@ void parallel_ranges(int threads, int64_t items, int64_t grain, const Body& body
   // Always the whole team: a smaller one would make the OpenMP library end threads that the next call needs.
 #pragma omp parallel num_threads(threads)
   {
-    const int thread = omp_get_thread_num();
-    const Range part = part_of(units, threads, thread);
-    const Range range{part.begin * grain, std::min(part.end * grain, items)};
-    if (!range.empty()) body(range, thread);
+    for (int thread = omp_get_thread_num(); thread < threads; thread += omp_get_num_threads()) {
+      const Range part = part_of(units, threads, thread);
+      const Range range{part.begin * grain, std::min(part.end * grain, items)};
+      if (!range.empty()) body(range, thread);
+    }
   }
 }
 
