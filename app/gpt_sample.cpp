@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "data/file_io.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
 #include "text/tokenizer.hpp"
@@ -11,13 +12,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr int64_t largest_prompt = int64_t{64} << 20;  // bytes
 
 struct Options {
   std::string checkpoint = "runs/default";
@@ -53,20 +54,19 @@ po::options_description describe(Options& o) {
 std::string read_prompt(const Options& options) {
   if (options.prompt_file.empty()) return options.prompt;
   gpt::validate(options.prompt.empty(), "--prompt and --prompt-file: give one of them");
-  std::ifstream file(options.prompt_file, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  gpt::validate(file.good(), "--prompt-file {}: cannot read it", options.prompt_file);
-  return text.str();
+  gpt::validate(std::filesystem::exists(options.prompt_file), "--prompt-file {}: there is no such file",
+                options.prompt_file);
+  return gpt::read_small_file(options.prompt_file, largest_prompt);
 }
 
 std::string checkpoint_file(const std::string& given) {
+  gpt::validate(std::filesystem::exists(given), "--checkpoint {}: there is no such run folder or file",
+                given);
   if (!std::filesystem::is_directory(given)) return given;
   const gpt::CheckpointList list = gpt::list_checkpoints(given + "/checkpoints");
   for (const std::string& text : list.passed_over) fmt::print(stderr, "notice: passed over {}\n", text);
-  gpt::validate(!list.valid.empty(),
-                "--checkpoint {}: no valid checkpoint in {}/checkpoints: train first, or name a file", given,
-                given);
+  gpt::validate(!list.valid.empty(), list.broken ? gpt::ExitCode::damaged : gpt::ExitCode::usage,
+                "--checkpoint {}: no valid checkpoint in {}/checkpoints: name another", given, given);
   return list.valid.front().path;
 }
 
@@ -97,6 +97,8 @@ void print_samples(const Options& options, gpt::Generator& generator, const gpt:
     }
   }
   fmt::print("\n");
+  gpt::validate(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, gpt::ExitCode::failed,
+                "cannot write to standard output");
 }
 
 int run(int argc, char** argv) {

@@ -1,13 +1,14 @@
 #include "train_options.hpp"
 
 #include "base/error.hpp"
+#include "data/file_io.hpp"
 #include "text/utf8.hpp"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <sstream>
 #include <type_traits>
 #include <variant>
@@ -17,6 +18,8 @@ namespace gpt {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr int64_t largest_config = int64_t{1} << 20;  // bytes
 
 /// One option: where it is told, what it sets, and what --help says.
 struct Entry {
@@ -168,14 +171,6 @@ std::string to_line(const std::string& name, const std::string& value) {
   return fmt::format("{} = {}\n", name, value);
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  validate(file.is_open(), "--config {}: cannot read it", path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  validate(!file.bad(), "--config {}: cannot read it", path);
-  return text;
-}
-
 }  // namespace
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
@@ -192,9 +187,17 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const po::error& error) {
     throw Error(fmt::format("{}; 'gpt_mpi --help' lists the options", error.what()), ExitCode::usage);
   }
-  CommandLine line{
-      .help = values["help"].as<bool>(), .version = values["version"].as<bool>(), .typed = {}, .config = {}};
-  if (values.contains("config")) line.config = read_file(values["config"].as<std::string>());
+  CommandLine line{.help = values["help"].as<bool>(),
+                   .version = values["version"].as<bool>(),
+                   .typed = {},
+                   .config = {},
+                   .config_file = {}};
+  if (values.contains("config")) {
+    line.config_file = values["config"].as<std::string>();
+    validate(std::filesystem::exists(line.config_file), "--config {}: there is no such file",
+             line.config_file);
+    line.config = read_small_file(line.config_file, largest_config);
+  }
   TrainOptions defaults;
   for (const Entry& entry : entries(defaults))
     if (values.contains(entry.name)) line.typed += to_line(entry.name, values[entry.name].as<std::string>());
@@ -204,7 +207,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 TrainOptions layered_options(const CommandLine& line, const std::string& stored) {
   TrainOptions options;
   apply_layer(stored, Layer::stored, "configuration in the checkpoint", options);
-  apply_layer(line.config, Layer::given, "--config", options);
+  apply_layer(line.config, Layer::given, "--config " + line.config_file, options);
   apply_layer(line.typed, Layer::given, "command line", options);
   return options;
 }

@@ -14,6 +14,7 @@ struct CommandLine {
   bool version = false;
   std::string typed;   ///< options of the command line as an ini text
   std::string config;  ///< text of the --config file
+  std::string config_file;
 };
 
 /// @throws Error(usage) for unknown or repeated options, and if the file of --config cannot be read

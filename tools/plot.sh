@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # plot.sh RUN: losses of a run folder's log.jsonl, as RUN/loss.svg and on the terminal.
 set -euo pipefail
-RUN=${1:?"usage: plot.sh RUN-FOLDER"}
+RUN=${1:?"give the run folder: ./run plot RUN"}
 WIDTH=${WIDTH:-${COLUMNS:-79}}
 
 LOG=$RUN/log.jsonl
 if [ ! -s "$LOG" ]; then
   echo "plot: $LOG is missing or empty: is $RUN a run folder that has begun to train?" >&2
+  exit 2
+fi
+if ! command -v gnuplot >/dev/null; then
+  echo "plot: gnuplot is missing: ./run setup installs it" >&2
   exit 2
 fi
 POINTS=$(mktemp -d)
@@ -20,6 +24,10 @@ points() {
       return at ? substr($0, at + length(name)) + 0 : "none"
     }
     { gsub(/[ \t]/, "") }
+    index($0, "\"event\":\"start\"") {
+      begin = number("\"step\":")
+      for (step in value) if (step + 0 > begin + 0) delete value[step]
+    }
     index($0, event) && index($0, key) && !index($0, key "null") { value[number("\"step\":")] = number(key) }
     END { for (step in value) print step, value[step] }' "$LOG" | sort -n
 }

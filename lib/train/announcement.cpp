@@ -66,7 +66,10 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
   say_by_rank(console, world,
               fmt::format("sequences {} to {} from shards {} to {}, {} at a time", plan.sequences.begin,
                           plan.sequences.end - 1, plan.shards.begin, plan.shards.end - 1, plan.micro_batch));
-  if (!run.start.file.empty())
+  if (run.start.file.empty())
+    console.say(fmt::format("start: step 0 of {}, there is no checkpoint in {}/checkpoints to go on from",
+                            plan.steps, options.out));
+  else
     console.say(fmt::format("resume: step {} of {} from {}, on {} rank{}", run.state.step, plan.steps,
                             run.start.file, world.size(), plural(world.size())));
   for (const std::string& change : run.changes) console.say("changed: " + change);

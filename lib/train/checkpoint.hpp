@@ -79,8 +79,8 @@ struct CheckpointList {
 };
 CheckpointList list_checkpoints(const std::string& folder);
 
-/// Deletes checkpoints of this run whose commit record is valid, beyond the `keep` newest. Call it after a
-/// newer one was committed.
-void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t keep);
+/// Deletes checkpoints of this run's branch whose commit record is valid, beyond the `keep` newest. What
+/// another branch reached stays. Call it after a newer one was committed.
+void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch, int64_t keep);
 
 }  // namespace gpt

@@ -65,11 +65,11 @@ CheckpointList list_checkpoints(const std::string& folder) {
   return list;
 }
 
-void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t keep) {
+void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch, int64_t keep) {
   expects(keep >= 1);
   int64_t kept = 0;
   for (const CheckpointFile& file : list_committed(folder).valid) {
-    if (file.run_id != run_id || ++kept <= keep) continue;
+    if (file.run_id != run_id || file.branch != branch || ++kept <= keep) continue;
     const int failure = unlink(file.path.c_str()) == 0 ? 0 : errno;
     validate(failure == 0 || failure == ENOENT, ExitCode::failed, "cannot delete the old checkpoint {}: {}",
              file.path, std::generic_category().message(failure));

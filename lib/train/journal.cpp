@@ -1,22 +1,16 @@
 #include "train/journal.hpp"
 
-#include "base/error.hpp"
-
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace gpt {
 namespace {
 
-/// The attempt of the last whole line, 0 if there is none; `torn` tells whether the file ends inside a line.
-int64_t last_attempt(const std::string& path, bool& torn) {
+/// The attempt of the last line that can be read, 0 if there is none.
+int64_t last_attempt(const std::string& path) {
   std::ifstream file(path);
   int64_t attempt = 0;
-  torn = false;
   for (std::string line; std::getline(file, line);) {
-    torn = file.eof();
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (object.is_object()) attempt = object.value("attempt", attempt);
   }
@@ -29,24 +23,16 @@ struct Journal::Line {
   nlohmann::ordered_json object;
 };
 
-Journal::Journal(const std::string& path) {
-  bool torn = false;
-  attempt_ = last_attempt(path, torn) + 1;
-  file_.reset(std::fopen(path.c_str(), "a"));
-  validate(file_ != nullptr, ExitCode::failed, "cannot write {}: {}", path, std::strerror(errno));
-  if (torn) std::fputc('\n', file_.get());
-}
+Journal::Journal(const std::string& path) : file_(path, false), attempt_(last_attempt(path) + 1) {}
 
-void Journal::write(const Line& line) {
-  const std::string text = line.object.dump() + "\n";
-  // A full disk must not end training: what cannot be logged is lost, the run is not.
-  std::fwrite(text.data(), 1, text.size(), file_.get());
-  std::fflush(file_.get());
-}
+void Journal::write(const Line& line) { file_.append(line.object.dump() + "\n"); }
 
-void Journal::start(int ranks, int nodes, int64_t parameters, int64_t steps, int64_t global_batch) {
+void Journal::start(int64_t step, int64_t branch, int ranks, int nodes, int64_t parameters, int64_t steps,
+                    int64_t global_batch) {
   write({{{"event", "start"},
           {"attempt", attempt_},
+          {"step", step},
+          {"branch", branch},
           {"ranks", ranks},
           {"nodes", nodes},
           {"parameters", parameters},

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "train/append_file.hpp"
+
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
 
 namespace gpt {
@@ -27,7 +27,9 @@ public:
   explicit Journal(const std::string& path);
 
   int64_t attempt() const { return attempt_; }
-  void start(int ranks, int nodes, int64_t parameters, int64_t steps, int64_t global_batch);
+  /// @param step  done when this attempt starts: lines of later steps from earlier attempts are void
+  void start(int64_t step, int64_t branch, int ranks, int nodes, int64_t parameters, int64_t steps,
+             int64_t global_batch);
   void resume(int64_t step, int ranks, const std::string& file);
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
@@ -38,11 +40,8 @@ private:
   struct Line;
   void write(const Line& line);
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
-  int64_t attempt_ = 1;
+  AppendFile file_;
+  int64_t attempt_;
 };
 
 }  // namespace gpt

@@ -55,11 +55,12 @@ void resume(PreparedRun& run, const OptionSource& source) {
   const CheckpointHeader header = read_checkpoint_header(run.start.file);
   run.options = source.resolve(header.configuration);
   validate_options(run.options);
+  run.configuration = source.to_text(run.options);
+  run.changes = changed_options(header.configuration, run.configuration);
   run.dataset.emplace(open_dataset(run.options.data));
   resolve_vocabulary(run.options.model, *run.dataset);
   validate_resume(header, source.from_text(header.configuration), run.options, run.dataset->manifest());
   run.state = {.step = header.step, .cursor = header.cursor, .skipped = header.skipped};
-  run.changes = changed_options(header.configuration, source.to_text(run.options));
 }
 
 }  // namespace
@@ -89,12 +90,12 @@ PreparedRun prepare_run(World& world, const OptionSource& source) {
   run.start = agree_on_start(world, run.options);
   world.everywhere([&] {
     if (run.start.file.empty()) {
+      run.configuration = source.to_text(run.options);
       run.dataset.emplace(open_dataset(run.options.data));
       resolve_vocabulary(run.options.model, *run.dataset);
     } else {
       resume(run, source);
     }
-    run.configuration = source.to_text(run.options);
     if (run.options.eval_only || run.options.eval_every > 0)
       validate_evaluation(*run.dataset, run.options.model.context);
     if (!run.options.eval_only)

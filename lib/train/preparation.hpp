@@ -20,7 +20,8 @@ struct PreparedRun {
   StartPoint start;
   TrainState state;  ///< where it begins
   TrainOptions options;
-  std::string configuration;  ///< the options as an ini text, for config.ini and checkpoints
+  std::string
+      configuration;  ///< the options as an ini text, for config.ini and checkpoints; --vocab as given
   std::vector<std::string>
       changes;  ///< options that differ from the resumed run's, as "--lr: 0.001, was 0.002"
   std::optional<Dataset> dataset;

@@ -14,10 +14,9 @@ std::string to_duration(double seconds) {
   return fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
-std::string to_text(const StepRecord& record, int64_t steps) {
-  return fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s",
-                     record.step, steps, record.loss, record.learning_rate, record.grad_norm,
-                     record.seconds * 1e3, record.tokens_per_second);
+std::string figures(const StepRecord& record) {
+  return fmt::format("loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s", record.loss,
+                     record.learning_rate, record.grad_norm, record.seconds * 1e3, record.tokens_per_second);
 }
 
 std::string bar(double share) {
@@ -34,20 +33,21 @@ Progress::Progress(Console& console, int64_t first_step, int64_t steps, int64_t 
 void Progress::step(const StepRecord& record) {
   if (log_every_ == 0) return;
   const bool last = record.step == steps_;
+  const auto now = std::chrono::steady_clock::now();
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const std::string left = to_duration(elapsed / static_cast<double>(record.step - first_step_) *
+                                       static_cast<double>(steps_ - record.step));
   if (!console_.has_terminal()) {
     if (record.step % log_every_ == 0 || record.step == first_step_ + 1 || last)
-      console_.say(to_text(record, steps_));
+      console_.say(fmt::format("step {}/{}  {}  {} left", record.step, steps_, figures(record), left));
     return;
   }
-  const auto now = std::chrono::steady_clock::now();
   if (now - last_moved_ < redraw_interval && !last) return;
   last_moved_ = now;
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const double left =
-      elapsed / static_cast<double>(record.step - first_step_) * static_cast<double>(steps_ - record.step);
-  console_.move(fmt::format("{} {}  {} left",
-                            bar(static_cast<double>(record.step) / static_cast<double>(steps_)),
-                            to_text(record, steps_), to_duration(left)));
+  // What matters most comes first: a narrow terminal cuts the line.
+  console_.move(fmt::format("{} step {}/{}  {} left  {}",
+                            bar(static_cast<double>(record.step) / static_cast<double>(steps_)), record.step,
+                            steps_, left, figures(record)));
 }
 
 }  // namespace gpt

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "data/batch_reader.hpp"
+#include "train/append_file.hpp"
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
+#include <optional>
 #include <string>
 
 namespace gpt {
@@ -19,12 +19,7 @@ public:
   void record(int64_t step, const HostBatch& batch);
 
 private:
-  void append(const std::string& text);
-
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace gpt

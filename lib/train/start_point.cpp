@@ -42,6 +42,8 @@ StartPoint choose_start(const std::string& resume, const std::string& checkpoint
   if (resume != "auto") {
     validate(std::filesystem::exists(resume), "--resume {}: no such file: use auto, none, or a checkpoint",
              resume);
+    validate(!std::filesystem::is_directory(resume),
+             "--resume {} is a folder: name a file in its checkpoints/, or give it as --out", resume);
     const CheckpointHeader header = read_checkpoint_header(resume);
     return go_on_from({.path = resume, .step = header.step, .branch = header.branch, .run_id = header.run_id},
                       list);
@@ -93,7 +95,8 @@ void validate_resume(const CheckpointHeader& header, const TrainOptions& stored,
   compare("tokenizer", to_hex(hash_bytes(header.tokenizer)), to_hex(hash_bytes(manifest.tokenizer)));
   compare("dataset", to_hex(header.dataset_fingerprint), to_hex(manifest.fingerprint()));
   validate(differences.empty(),
-           "cannot resume: these must stay as they were.{}\nGive the old values, or start anew in another "
+           "cannot resume: these must stay as they were (packing or resharding anew makes another "
+           "dataset).{}\nGive the old values, or start anew in another "
            "--out (or "
            "with --resume none)",
            differences);

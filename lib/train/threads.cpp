@@ -42,9 +42,10 @@ ThreadChoice choose_threads(const World& world, int asked) {
 std::vector<std::string> thread_warnings(const World& world, const ThreadChoice& choice) {
   std::string mine;
   if (choice.threads > choice.cores)
-    mine = fmt::format("{} threads on {} core{}: the launcher bound the rank{}", choice.threads, choice.cores,
-                       choice.cores == 1 ? "" : "s",
-                       choice.cores == 1 ? " (mpirun: --bind-to none; srun: --cpus-per-task)" : "");
+    mine = fmt::format(
+        "{} threads on {} core{}: use fewer, or let the rank use more cores (mpirun: --bind-to none; srun: "
+        "--cpus-per-task)",
+        choice.threads, choice.cores, choice.cores == 1 ? "" : "s");
   else if (choice.threads * choice.sharers > choice.cores)
     mine = fmt::format("{} thread{} each, and {} ranks share {} core{}: they wait for each other",
                        choice.threads, choice.threads == 1 ? "" : "s", choice.sharers, choice.cores,

@@ -17,6 +17,7 @@
 #include "train/step_scalars.hpp"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 namespace gpt {
 namespace {
@@ -237,7 +238,7 @@ void Trainer::Impl::save(const std::string& run_folder) {
   console.say(
       fmt::format("step {}/{}  saved {}/{}", state.step, plan.steps, folder, checkpoint_name(state.step)));
   try {
-    retire_checkpoints(folder, header.run_id, options.keep);
+    retire_checkpoints(folder, header.run_id, header.branch, options.keep);
   } catch (const Error& error) {
     console.say(fmt::format("warning: {}", error.what()));  // a file too many is no reason to stop
   }
@@ -257,29 +258,33 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   world.everywhere([&] {
     if (!world.is_root()) return;
     trainer.journal.emplace(run_folder + "/log.jsonl");
-    trainer.journal->start(world.size(), world.nodes(), trainer.layout.parameters(), trainer.plan.steps,
-                           trainer.options.global_batch);
+    trainer.journal->start(trainer.state.step, trainer.start.start.branch, world.size(), world.nodes(),
+                           trainer.layout.parameters(), trainer.plan.steps, trainer.options.global_batch);
     if (!resumed.empty()) trainer.journal->resume(trainer.state.step, world.size(), resumed);
   });
   trainer.run(run_folder);
   if (world.is_root()) trainer.journal->end(trainer.state.step);
 }
 
-std::string Trainer::sample(int64_t tokens) {
+Trainer::Sample Trainer::sample(int64_t tokens) {
   fault_point("sample");
   Impl& trainer = *impl_;
   constexpr int64_t prompt_tokens = 16;
   std::vector<Token> window(static_cast<size_t>(trainer.options.model.context) + 1);
   trainer.dataset.read_window(Split::train, trainer.plan.shards.begin, 0, window);
-  std::vector<Token> text(window.begin(),
-                          window.begin() + std::min<int64_t>(prompt_tokens, trainer.options.model.context));
+  const auto length = std::min<int64_t>(prompt_tokens, trainer.options.model.context);
+  const std::vector<Token> prompt(window.begin(), window.begin() + length);
 
   Generator generator(trainer.options.model, trainer.device,
                       {.weights = trainer.params, .matrices = trainer.params, .gradients = {}},
                       trainer.dataset.tokenizer().vocabulary());
-  generator.start(text, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
-  for (int64_t i = 0; i < tokens; ++i) text.push_back(generator.next());
-  return trainer.dataset.tokenizer().decode(text);
+  generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
+  std::vector<Token> drawn;
+  for (int64_t i = 0; i < tokens; ++i) drawn.push_back(generator.next());
+  const Tokenizer& tokenizer = trainer.dataset.tokenizer();
+  return {.prompt = nlohmann::json(tokenizer.decode(prompt))
+                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+          .continuation = tokenizer.decode(drawn)};
 }
 
 }  // namespace gpt

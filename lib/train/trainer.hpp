@@ -26,8 +26,12 @@ public:
   /// @throws SharedError(bad_numbers) when loss or gradients are not finite
   void run(const std::string& run_folder, const RunFolder* held);
 
-  /// Text that the model continues from the beginning of this rank's training data. Not collective.
-  std::string sample(int64_t tokens);
+  struct Sample {
+    std::string prompt;        ///< the beginning of this rank's training data, quoted
+    std::string continuation;  ///< by the model
+  };
+  /// Not collective.
+  Sample sample(int64_t tokens);
 
 private:
   struct Impl;

@@ -49,16 +49,25 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
 }
 
 void print_sample(Console& console, const World& world, Trainer& trainer, int64_t tokens) try {
-  if (world.is_root() && tokens > 0) console.say("sample:\n" + trainer.sample(tokens));
+  if (!world.is_root() || tokens == 0) return;
+  const Trainer::Sample sample = trainer.sample(tokens);
+  console.say("prompt, from the training data: " + sample.prompt);
+  console.say("sample:\n" + sample.continuation);
 } catch (const std::exception& error) {
   console.say(fmt::format("warning: no sample, {}", error.what()));
 }
 
-void train(Console& console, const World& world, PreparedRun& run) {
+/// The run folder, held by the root; null on the other ranks. Collective.
+std::unique_ptr<RunFolder> hold_folder(const World& world, const std::string& path) {
   std::unique_ptr<RunFolder> folder;
   world.everywhere([&] {
-    if (world.is_root()) folder = std::make_unique<RunFolder>(run.options.out);
+    if (world.is_root()) folder = std::make_unique<RunFolder>(path);
   });
+  return folder;
+}
+
+void train(Console& console, const World& world, PreparedRun& run) {
+  const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
     throw SharedError(fmt::format("another job saved a checkpoint in {} while this one started: start again",
                                   run.options.out),
@@ -83,10 +92,11 @@ int run_training(World& world, const OptionSource& source) {
   if (run.options.eval_only) {
     evaluate_only(console, world, run);
   } else if (!run.start.file.empty() && run.state.step >= run.plan.steps) {
-    console.say(fmt::format(
-        "finished: {} has all {} of {} steps; for more, raise --steps (or --epochs), or train anew "
-        "with --resume none",
-        run.start.file, run.state.step, run.plan.steps));
+    hold_folder(world, run.options.out);  // a folder in which another job is at work is not finished
+    console.say(
+        fmt::format("finished: {} has {} steps, {} were asked for. For more, raise --steps (or --epochs); to "
+                    "train anew, take another --out and give all options again (--config {}/config.ini)",
+                    run.start.file, run.state.step, run.plan.steps, run.options.out));
   } else {
     train(console, world, run);
   }

@@ -57,14 +57,14 @@ class Terminal(SystemTest):
         screen = Screen(text)
         for line in screen.lines:
             if BAR.search(line):
-                self.assertRegex(line, r"^\[#*\.*\] step \d+/\d+ [^\[\]]* left$", text)
+                self.assertRegex(line, r"^\[#*\.*\] step \d+/\d+  [\d:]+ left[^\[\]]*$", text)
         self.assertEqual((screen.lines[-1], screen.column), ("", 0), text)
         return screen.lines
 
     def test_a_bar_with_the_time_left(self):
         code, text = self.on_terminal(steps=400, save_every=150, sample_tokens=5)
         self.assertEqual(code, 0, text)
-        self.assertRegex(text, r"\[#+\.+\] step \d+/400  loss [0-9.]+ .*\d+:\d\d left")
+        self.assertRegex(text, r"\[#+\.+\] step \d+/400  \d+:\d\d left  loss [0-9.]+")
         steps = [int(step) for step in re.findall(r"\[#*\.*\] step (\d+)/400", text)]
         self.assertEqual(steps, sorted(steps))
         self.assertGreater(len(steps), 1)

@@ -80,7 +80,7 @@ TEST_CASE("a folder that is missing or empty holds no checkpoints, one that cann
   for (const std::string& path : {folder.path(), folder / "none", folder / "none/none"}) {
     CHECK(list_checkpoints(path).valid.empty());
     CHECK(list_checkpoints(path).passed_over.empty());
-    CHECK_NOTHROW(retire_checkpoints(path, 1, 1));
+    CHECK_NOTHROW(retire_checkpoints(path, 1, 0, 1));
   }
   write_bytes(folder / "file", "");
   CHECK_THROWS_AS(list_checkpoints(folder / "file"), Error);
@@ -128,23 +128,24 @@ TEST_CASE("everything else is passed over with a sentence and stays") {
     says(list.passed_over[i], folder.path());
     says(list.passed_over[i], reasons[i]);
   }
-  retire_checkpoints(folder.path(), 7, 1);
+  retire_checkpoints(folder.path(), 7, 0, 1);
   CHECK(list_checkpoints(folder.path()).passed_over == list.passed_over);
   CHECK(names(list_checkpoints(folder.path())) == names(list));
 }
 
-TEST_CASE("retiring keeps the newest of this run and touches no other run") {
+TEST_CASE("retiring keeps the newest of this branch and touches no other branch or run") {
   const ScratchFolder folder;
   for (const int64_t step : {1, 2, 3, 4}) save(folder.path(), header_of(step, 0, 7));
   save(folder.path(), header_of(2, 1, 7));  // step 2 of branch 0 is set aside
   save(folder.path(), header_of(9, 5, 8));
-  retire_checkpoints(folder.path(), 7, 3);
+  retire_checkpoints(folder.path(), 7, 0, 2);
   CHECK(names(list_checkpoints(folder.path())) ==
         std::vector<std::string>{"step-00000009.h5", "step-00000002.h5", "step-00000004.h5",
                                  "step-00000003.h5"});
-  retire_checkpoints(folder.path(), 7, 1);
+  retire_checkpoints(folder.path(), 7, 1, 1);
+  retire_checkpoints(folder.path(), 7, 0, 1);
   CHECK(names(list_checkpoints(folder.path())) ==
-        std::vector<std::string>{"step-00000009.h5", "step-00000002.h5"});
+        std::vector<std::string>{"step-00000009.h5", "step-00000002.h5", "step-00000004.h5"});
   CHECK(fs::exists(folder / "step-00000002.h5.set-aside-1"));
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("events are one line each, with every field") {
   const std::string path = folder / "log.jsonl";
   {
     Journal journal(path);
-    journal.start(4, 2, 1000, 20, 12);
+    journal.start(10, 1, 4, 2, 1000, 20, 12);
     journal.resume(10, 4, "some \"file\"");
     journal.step({.step = 11,
                   .loss = 0.1,
@@ -50,6 +50,8 @@ TEST_CASE("events are one line each, with every field") {
   REQUIRE(all.size() == 6);
   CHECK(all[0] == json{{"event", "start"},
                        {"attempt", 1},
+                       {"step", 10},
+                       {"branch", 1},
                        {"ranks", 4},
                        {"nodes", 2},
                        {"steps", 20},
