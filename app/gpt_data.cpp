@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/notice.hpp"
 #include "data/import_tokens.hpp"
 #include "data/inspect.hpp"
 #include "data/pack.hpp"
@@ -168,7 +169,7 @@ ExitCode run_pack(const Arguments& arguments) {
   if (!line.parse(arguments)) return ExitCode::finished;
   options.seed = checked_seed(seed);
   options.separator = unescape(options.separator);
-  options.notice = [](const std::string& text) { fmt::print(stderr, "gpt_data: {}\n", text); };
+  options.notice = [](const std::string& text) { gpt::notice(fmt::format("gpt_data: {}", text)); };
   report(options.out, with_progress([&](const Progress& progress) { return pack(options, progress); }));
   return ExitCode::finished;
 }
@@ -307,7 +308,7 @@ ExitCode run(const Arguments& arguments) {
 }
 
 int report_failure(const std::string& message, ExitCode code) {
-  fmt::print(stderr, "gpt_data: {}\n", message);
+  gpt::notice(fmt::format("gpt_data: {}", message));
   return static_cast<int>(code);
 }
 

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/notice.hpp"
 #include "data/file_io.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
@@ -64,7 +65,7 @@ std::string checkpoint_file(const std::string& given) {
                 given);
   if (!std::filesystem::is_directory(given)) return given;
   const gpt::CheckpointList list = gpt::list_checkpoints(given + "/checkpoints");
-  for (const std::string& text : list.passed_over) fmt::print(stderr, "notice: passed over {}\n", text);
+  for (const std::string& text : list.passed_over) gpt::notice(fmt::format("notice: passed over {}", text));
   gpt::validate(!list.valid.empty(), list.broken ? gpt::ExitCode::damaged : gpt::ExitCode::usage,
                 "--checkpoint {}: no valid checkpoint in {}/checkpoints: name another", given, given);
   return list.valid.front().path;
@@ -137,8 +138,8 @@ int run(int argc, char** argv) {
   const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
   const auto prompt_tokens = static_cast<int64_t>(encode_prompt(*tokenizer, prompt).size());
   if (prompt_tokens > header.model.context)
-    fmt::print(stderr, "notice: the prompt has {} tokens, the model sees the last {} of them\n",
-               prompt_tokens, header.model.context);
+    gpt::notice(fmt::format("notice: the prompt has {} tokens, the model sees the last {} of them",
+                            prompt_tokens, header.model.context));
 
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
   const auto device = gpt::make_cpu_device(static_cast<int>(threads));
@@ -162,9 +163,9 @@ int main(int argc, char** argv) try {
   gpt::configure_faults(0);
   return run(argc, argv);
 } catch (const gpt::Error& error) {
-  fmt::print(stderr, "gpt_sample: {}\n", error.what());
+  gpt::notice(fmt::format("gpt_sample: {}", error.what()));
   return static_cast<int>(error.code());
 } catch (const std::exception& error) {
-  fmt::print(stderr, "gpt_sample: {}\n", error.what());
+  gpt::notice(fmt::format("gpt_sample: {}", error.what()));
   return static_cast<int>(gpt::ExitCode::failed);
 }

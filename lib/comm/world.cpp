@@ -2,13 +2,13 @@
 
 #include "base/contracts.hpp"
 #include "base/fault.hpp"
+#include "base/notice.hpp"
 #include "comm/launch.hpp"
 #include "comm/node_layout.hpp"
 #include "comm/texts.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -23,12 +23,8 @@ std::string program_name(const char* path) {
   return std::string(text.substr(text.rfind('/') + 1));
 }
 
-// One write, so that lines of several ranks do not mix.
 void print_error(std::string_view program, std::string_view message) {
-  const std::string line = fmt::format("{}: {}\n", program, message);
-  std::fflush(stdout);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  notice(fmt::format("{}: {}", program, message));
 }
 
 int exit_code_of(const std::exception& error) {

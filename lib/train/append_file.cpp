@@ -1,6 +1,7 @@
 #include "train/append_file.hpp"
 
 #include "base/error.hpp"
+#include "base/notice.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -44,10 +45,10 @@ void AppendFile::append(const std::string& lines) {
   if (rest.size() < text.size()) torn_ = text[text.size() - rest.size() - 1] != '\n';
   if (rest.empty() == losing_) {
     losing_ = !rest.empty();
-    fmt::print(stderr, "warning: {} {}\n", path_,
-               losing_ ? fmt::format("takes no more lines ({}): they are lost",
-                                     std::generic_category().message(failure))
-                       : std::string("takes lines again; those in between are lost"));
+    notice(fmt::format("warning: {} {}", path_,
+                       losing_ ? fmt::format("takes no more lines ({}): they are lost",
+                                             std::generic_category().message(failure))
+                               : "takes lines again; those in between are lost"));
   }
 }
 

@@ -2,14 +2,15 @@
 
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/notice.hpp"
 
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <mutex>
 #include <span>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -17,7 +18,8 @@
 namespace gpt {
 namespace {
 
-constexpr size_t longest_lease = size_t{64} << 10;
+constexpr size_t longest_lease = size_t{64} << 10;  // bytes
+constexpr int longest_wait = 1000;                  // turns; one that waits for a lock takes a millisecond
 
 std::string reason(int failure) { return std::generic_category().message(failure); }
 
@@ -44,8 +46,24 @@ std::optional<LeaseHolder> read_lease(const FileHandle& file) {
   return parse_lease(text);
 }
 
+/// For writing where that is allowed, since network file systems lock no other files.
 FileHandle open_lease(const std::string& path) {
-  return FileHandle(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  constexpr int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+  FileHandle file(open(path.c_str(), O_RDWR | flags));
+  if (!file && errno != ENOENT) file.reset(open(path.c_str(), O_RDONLY | flags));
+  return file;
+}
+
+/// False, after a moment, while another process has the lock. True without one where the file system has
+/// none: what is left then is a window of microseconds, and the loser notices at its next save.
+bool lock_lease(const FileHandle& file) {
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -66,7 +84,11 @@ Lease::Lease(const std::string& folder) : folder_(folder), path_(folder + "/leas
 
 Lease::~Lease() {
   renewer_ = {};
-  if (is_held()) unlink(path_.c_str());
+  for (int turn = 0; turn < longest_wait && is_held(); ++turn) {
+    if (!lock_lease(file_)) continue;
+    if (is_held()) unlink(path_.c_str());
+    return;
+  }
 }
 
 void Lease::acquire(const std::string& mine) {
@@ -75,7 +97,7 @@ void Lease::acquire(const std::string& mine) {
   write_at(file_, mine, 0, std::as_bytes(std::span(text)));
   fchmod(file_.get(), 0644);
   // Each turn loses against another process at most; when many start at once, one of them holds it by then.
-  for (int turn = 0; turn < 100; ++turn) {
+  for (int turn = 0; turn < longest_wait; ++turn) {
     if (publish(mine)) return;
     clear_way(mine, self);
   }
@@ -117,19 +139,16 @@ void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
            folder_, describe(holder), std::chrono::duration_cast<std::chrono::seconds>(age).count(),
            life.count());
 
-  // By rename, since only one of several processes that judged it void can succeed; what was moved may yet be
-  // the new lease of one that was faster, or have been renewed.
+  // Whoever removes this file's name holds its lock, and looks again under it: the name may belong to the new
+  // lease of one that was faster by now, or the holder may have woken up.
   fault_point("lease.takeover");
-  const std::string aside = mine + ".void";
-  if (std::rename(path_.c_str(), aside.c_str()) != 0) {
-    validate(errno == ENOENT, "cannot remove the void lease {}: {}", path_, reason(errno));
-    return;
-  }
-  struct stat moved {};
-  const bool was_judged =
-      lstat(aside.c_str(), &moved) == 0 && same_file(moved, judged) && time_of(moved) == time_of(judged);
-  if (!was_judged) link(aside.c_str(), path_.c_str());
-  unlink(aside.c_str());
+  if (!lock_lease(found)) return;
+  const FileHandle named = open_lease(path_);
+  if (!named) return;
+  const struct stat now = status_of(named, path_);
+  if (!same_file(now, judged) || time_of(now) != time_of(judged)) return;
+  validate(unlink(path_.c_str()) == 0 || errno == ENOENT, "cannot remove the void lease {}: {}", path_,
+           reason(errno));
 }
 
 bool Lease::is_held() const {
@@ -150,10 +169,8 @@ std::string Lease::renew() {
   if (failure_.empty()) failure_ = fmt::format("cannot renew the lease {}: {}", path_, problem);
   if (!noticed_) {
     noticed_ = true;
-    std::fputs(fmt::format("notice: {}; another job may take the folder over {} s after the last renewal\n",
-                           failure_, life.count())
-                   .c_str(),
-               stderr);
+    notice(fmt::format("notice: {}; another job may take the folder over {} s after the last renewal",
+                       failure_, life.count()));
   }
   return failure_;
 }

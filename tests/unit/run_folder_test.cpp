@@ -253,7 +253,7 @@ std::string late_takeover(const ScratchFolder& folder, const std::function<void(
   return message;
 }
 
-TEST_CASE("a lease that changed between judgement and takeover is put back") {
+TEST_CASE("a lease that changed between judgement and takeover is left alone") {
   const ScratchFolder folder;
   LeaseHolder other = this_holder();
   other.host = "elsewhere";
