@@ -6,4 +6,9 @@ int64_t Comm::part_size(int64_t count) const { return count / (owners() * alignm
 
 Range Comm::tail(int64_t count) const { return {owners() * part_size(count), count}; }
 
+std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan) {
+  if (plan.reduction == Reduction::flat) return make_mpi_comm(world.world());
+  return make_hierarchical_comm(world);
+}
+
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include "base/integers.hpp"
 #include "comm/world.hpp"
+#include "device/buffer.hpp"
 #include "device/queue.hpp"
 
 #include <memory>
@@ -14,8 +15,9 @@ namespace gpt {
 /// one rank is the ordinary path.
 class Comm {
 public:
-  /// Elements that every part begins at a multiple of.
-  static constexpr int64_t alignment = 16;
+  /// Elements that every part begins at a multiple of. Whole blocks of gradient-norm sums, so that each has
+  /// one owner and the norm is the same whoever owns what.
+  static constexpr int64_t alignment = 1024;
 
   virtual ~Comm() = default;
   virtual int rank() const = 0;
@@ -32,11 +34,15 @@ public:
   /// Every rank gives owned(data.size()) and receives the other ranks' parts; the tail is not touched.
   virtual void all_gather(Tensor data, Queue&) = 0;
 
+  /// Memory in which sums are formed fastest, for buffers that are reduced often; null: any memory will do.
+  /// Allocation is collective over the ranks of a node: same sizes, same order.
+  virtual Allocator* allocator() { return nullptr; }
+
   virtual void broadcast(Tensor data, int root, Queue&) = 0;
   virtual void barrier(Queue&) = 0;
 
-  /// Which part of `count` elements this rank holds after reduce_scatter: equal parts, each a multiple of 16
-  /// elements, in the order that the implementation leaves them. Empty on ranks that own nothing: surplus
+  /// Which part of `count` elements this rank holds after reduce_scatter: equal parts, each multiples of
+  /// `alignment`, in the order that the implementation leaves them. Empty on ranks that own nothing: surplus
   /// ranks of uneven nodes. Nobody else computes slices.
   virtual Range owned(int64_t count) const = 0;
 
@@ -49,6 +55,23 @@ protected:
   /// Elements of one owner's part.
   int64_t part_size(int64_t count) const;
 };
+
+enum class Reduction { flat, hierarchical, tree };
+enum class Inter { library, ring, halving };
+enum class Sharding { world, node };
+
+/// How sums are formed. The bits of a sum are a function of this, the ranks and their layout.
+struct CommPlan {
+  Reduction reduction = Reduction::hierarchical;
+  Inter inter = Inter::ring;            ///< hierarchical: between nodes
+  DType wire_node = DType::f32;         ///< what f32 data travels as, inside a node; f32 or bf16
+  DType wire_peers = DType::f32;        ///< and between nodes
+  Sharding sharding = Sharding::world;  ///< whether owned() divides over all ranks or inside the node only
+  bool shared_windows = true;  ///< hierarchical: ranks of a node share memory where there is room for it
+};
+
+/// Collective over the world.
+std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan);
 
 /// Elements that travel in one MPI call: MPI counts in int, and some transports count bytes so too.
 constexpr int64_t default_chunk = int64_t{1} << 26;

@@ -15,6 +15,8 @@ class Device : public Allocator {
 public:
   virtual std::string name() const = 0;  ///< for people: "CPU, 2 threads, AVX-512"
   virtual std::unique_ptr<Queue> make_queue() = 0;
+  /// For work that goes on beside the compute queue's: on the CPU it has its own thread.
+  virtual std::unique_ptr<Queue> make_communication_queue() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual Ops& ops() = 0;
 };

@@ -14,7 +14,9 @@ public:
   virtual void synchronize() = 0;
 };
 
-/// Work in order. On CUDA a stream; on the CPU work runs as it is given.
+/// Work in order. On CUDA a stream. On the CPU work of a compute queue runs as it is given, and a
+/// communication queue has a thread of its own: an exception of its work comes out of the next call that
+/// waits for it.
 class Queue {
 public:
   virtual ~Queue() = default;
@@ -32,6 +34,11 @@ public:
   virtual void wait(Event& event) = 0;
   /// The caller waits until the queue is empty.
   virtual void synchronize() = 0;
+
+  /// For a host task that polls: gives the core away for a moment, which grows with the `idle` rounds that
+  /// brought nothing and is short while somebody waits for this queue. @throws Error when the queue is given
+  /// up because an exception passes
+  virtual void pause(int64_t idle) = 0;
 };
 
 }  // namespace gpt

@@ -74,7 +74,11 @@ void validate_options(const TrainOptions& options) {
            options.threads);
   validate_choice("precision", options.precision, {"fp32"});
   validate_choice("device", options.device, {"auto", "cpu"});
-  validate_choice("reduction", options.reduction, {"flat", "hierarchical"});
+  validate_choice("reduction", options.reduction, {"flat", "hierarchical", "tree"});
+  validate_choice("inter", options.inter, {"mpi", "ring", "halving"});
+  validate_choice("wire", options.wire, {"fp32", "bf16", "fp32,bf16", "bf16,fp32", "fp32,fp32", "bf16,bf16"});
+  validate_choice("zero", options.zero, {"0", "1", "node"});
+  validate_number("timeout", options.timeout, 0.0, 1e6);
   validate_number("bucket-mb", options.bucket_mb, 0.0, 1e6);
   validate(!options.data.empty(), "--data: name a dataset's folder");
   validate(!options.out.empty(), "--out: name a folder for the run");

@@ -53,7 +53,11 @@ struct TrainOptions {
   int64_t threads = 0;  ///< 0: this rank's share of the cores it may use
   std::string precision = "fp32";
   std::string device = "auto";
-  std::string reduction = "flat";
+  std::string reduction = "hierarchical";
+  std::string inter = "ring";
+  std::string wire = "fp32";
+  std::string zero = "0";
+  double timeout = 300.0;  ///< seconds without progress until the job is ended; 0: never
   std::string node_layout;
   double bucket_mb = 25.0;
 

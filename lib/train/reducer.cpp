@@ -10,7 +10,7 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       gradients_(gradients),
       bucket_of_section_(layout.sections().size()),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
-      queue_(device.make_queue()),
+      queue_(device.make_communication_queue()),
       gradients_ready_(device.make_event()),
       reduced_(device.make_event()) {
   const auto add = [&](int64_t section) {

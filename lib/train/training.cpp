@@ -4,6 +4,7 @@
 #include "device/device.hpp"
 #include "train/announcement.hpp"
 #include "train/checkpoint_evaluation.hpp"
+#include "train/comm_plan.hpp"
 #include "train/console.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
@@ -22,14 +23,9 @@ struct Backend {
   std::unique_ptr<Comm> comm;
 };
 
-std::unique_ptr<Comm> make_comm(const World& world, const TrainOptions& options) {
-  if (options.reduction == "hierarchical") return make_hierarchical_comm(world);
-  return make_mpi_comm(world.world());
-}
-
 Backend make_backend(Console& console, const World& world, const TrainOptions& options) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(options.threads));
-  Backend backend{make_cpu_device(threads.threads), make_comm(world, options)};
+  Backend backend{make_cpu_device(threads.threads), make_comm(world, comm_plan(options))};
   announce_ranks(console, world, threads, *backend.device, *backend.comm);
   return backend;
 }

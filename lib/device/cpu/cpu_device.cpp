@@ -47,6 +47,7 @@ public:
                        instruction_set());
   }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(threads_); }
+  std::unique_ptr<Queue> make_communication_queue() override { return make_worker_queue(); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   Ops& ops() override { return ops_; }
 

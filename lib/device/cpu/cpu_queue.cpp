@@ -2,8 +2,12 @@
 
 #include "device/cpu/parallel.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <sched.h>
+#include <thread>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -12,7 +16,7 @@ constexpr int64_t grain = 64 << 10;  // bytes: below it one core is faster than 
 
 }  // namespace
 
-void CpuQueue::copy(Tensor dst, Tensor src) {
+void HostQueue::copy_now(Tensor dst, Tensor src) const {
   expects(dst.dtype() == src.dtype() && dst.size() == src.size());
   auto* to = static_cast<std::byte*>(dst.raw());
   const auto* from = static_cast<const std::byte*>(src.raw());
@@ -21,11 +25,58 @@ void CpuQueue::copy(Tensor dst, Tensor src) {
   });
 }
 
-void CpuQueue::zero(Tensor dst) {
+void HostQueue::zero_now(Tensor dst) const {
   auto* to = static_cast<std::byte*>(dst.raw());
   parallel_ranges(threads_, dst.bytes(), grain, [&](Range range, int) {
     std::memset(to + range.begin, 0, static_cast<size_t>(range.size()));
   });
+}
+
+void CpuQueue::record(Event& event) {
+  auto& mark = static_cast<CpuEvent&>(event);
+  mark.reach(mark.give());
+}
+
+void CpuQueue::pause(int64_t idle) { pause_awaited(idle); }
+
+void pause_awaited(int64_t idle) {
+  constexpr int64_t patient_rounds = 200;
+  if (idle < patient_rounds)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+}
+
+int64_t CpuEvent::give(std::shared_ptr<std::atomic<int>> waiters) {
+  const std::lock_guard lock(mutex_);
+  waiters_ = std::move(waiters);
+  return ++given_;
+}
+
+void CpuEvent::reach(int64_t record, std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  reached_ = record;
+  failure_ = std::move(failure);
+  changed_.notify_all();  // under the lock: who wakes up may destroy the event
+}
+
+int64_t CpuEvent::given() const {
+  const std::lock_guard lock(mutex_);
+  return given_;
+}
+
+void CpuEvent::wait_for(int64_t record) {
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<std::atomic<int>> waiters = waiters_;
+  if (waiters) ++*waiters;
+  changed_.wait(lock, [&] { return reached_ >= record; });
+  if (waiters) --*waiters;
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+bool CpuEvent::has_reached(int64_t record) const {
+  const std::lock_guard lock(mutex_);
+  return reached_ >= record;
 }
 
 }  // namespace gpt
