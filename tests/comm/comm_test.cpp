@@ -39,7 +39,8 @@ void on_every_comm(const std::function<void(Comm&, Queue&)>& check) {
     check(*flat, *queue);
     for (const std::string& layout : test::layouts_for(ranks)) {
       const auto world = make_world(layout);
-      const auto comm = make_hierarchical_comm(*world, chunk);
+      const auto comm = make_hierarchical_comm(
+          *world, {.block_bytes = chunk == small_chunk ? 4096 : int64_t{1} << 20, .chunk = chunk});
       INFO(comm->name(), ", layout ", layout, ", chunk ", chunk);
       check(*comm, *queue);
     }
