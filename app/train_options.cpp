@@ -86,8 +86,10 @@ std::vector<Entry> entries(TrainOptions& o) {
       {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", Entry::Scope::machine},
       {machine, "precision", &o.precision, "fp32"},
       {machine, "reduction", &o.reduction,
-       "of gradients: flat; hierarchical (in the node, then between); tree"},
-      {machine, "inter", &o.inter, "hierarchical, between nodes: mpi (the library's), ring, halving"},
+       "of gradients: auto (measured); flat; hierarchical (in the node, then between); tree (same bits "
+       "on any number of ranks)"},
+      {machine, "inter", &o.inter,
+       "hierarchical, between nodes: auto (measured); mpi (the library's); ring; halving"},
       {machine, "wire", &o.wire, "gradients travel as: fp32; bf16; fp32,bf16 (in the node, between nodes)"},
       {machine, "zero", &o.zero, "optimizer state: 0 all on each rank; 1 divided over ranks; node: in a node",
        Entry::Scope::machine},

@@ -30,6 +30,7 @@ struct CheckpointHeader {
   std::string tokenizer;      ///< Tokenizer::serialize()
   uint64_t dataset_fingerprint = 0;
   std::string dataset_source;  ///< for people
+  std::string comm_choice;     ///< how sums are formed (CommChoice as text); empty in files of older programs
 };
 
 /// Elements on the host of a flat buffer that goes into `/state/NAME` (f32, Layout::size() elements).

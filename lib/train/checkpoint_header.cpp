@@ -82,6 +82,19 @@ int64_t at_least(const H5File& file, const std::string& name, int64_t least) {
   return value;
 }
 
+/// To a length that does not tell on how many ranks the file was written: its size is a function of the
+/// model.
+std::string padded(const std::string& text) {
+  constexpr int64_t unit = 1024;
+  return text +
+         std::string(static_cast<size_t>(round_up(std::ssize(text) + 1, unit) - std::ssize(text)), ' ');
+}
+
+std::string trimmed(std::string text) {
+  text.resize(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
 }  // namespace
 
 void write_structure(H5File& file, const CheckpointHeader& header, const Layout& layout,
@@ -98,7 +111,8 @@ void write_structure(H5File& file, const CheckpointHeader& header, const Layout&
   for (const auto& [name, text] :
        {std::pair<const char*, const std::string&>{"configuration", header.configuration},
         {"tokenizer", header.tokenizer},
-        {"dataset_source", header.dataset_source}}) {
+        {"dataset_source", header.dataset_source},
+        {"reduction", padded(header.comm_choice)}}) {
     validate(std::ssize(text) <= longest_text, "the {} has {} bytes, at most {} fit into a checkpoint", name,
              text.size(), longest_text);
     file.write_text(name, text);
@@ -133,6 +147,7 @@ CheckpointHeader parse_header(const H5File& file) {
   header.tokenizer = file.read_text("tokenizer", longest_text);
   header.dataset_fingerprint = read_hex(file, "dataset_fingerprint");
   header.dataset_source = file.read_text("dataset_source", longest_text);
+  if (file.contains("reduction")) header.comm_choice = trimmed(file.read_text("reduction", longest_text));
   return header;
 }
 

@@ -15,10 +15,10 @@ namespace {
 
 std::string situation_of(const World& world, const Device& device, const TrainOptions& options) {
   const NodeOfRank layout = grouping_of(world).layout;
-  return fmt::format(
-      "{} ranks on {} nodes, layout {}, {}, reduction {}, inter {}, wire {}, zero {}, bucket {} MiB",
-      world.size(), world.nodes(), to_hex(hash_bytes(layout.data(), layout.size() * sizeof(int))),
-      device.name(), options.reduction, options.inter, options.wire, options.zero, options.bucket_mb);
+  return fmt::format("{} ranks on {} nodes, layout {}, {}, reduction {}, inter {}, wire {}, bucket {} MiB",
+                     world.size(), world.nodes(),
+                     to_hex(hash_bytes(layout.data(), layout.size() * sizeof(int))), device.name(),
+                     options.reduction, options.inter, options.wire, options.bucket_mb);
 }
 
 TrainOptions with(const TrainOptions& options, const CommCandidate& candidate) {
@@ -99,9 +99,13 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
                        const std::string& stored, const std::function<void(const std::string&)>& say) {
   CommChoice choice{.situation = situation_of(world, device, options), .reduction = {}, .inter = {}};
   const std::optional<CommChoice> before = parse_comm_choice(stored);
-  if (before && before->situation == choice.situation) return *before;
-
   std::vector<CommCandidate> candidates = comm_candidates(options, world.nodes(), world.size());
+  const bool is_possible =
+      before && std::ranges::any_of(candidates, [&](const CommCandidate& candidate) {
+        return candidate.reduction == before->reduction && candidate.inter == before->inter;
+      });
+  if (is_possible && before->situation == choice.situation) return *before;
+
   if (candidates.size() > 1) {
     std::string figures;
     for (CommCandidate& candidate : candidates) {

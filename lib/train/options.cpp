@@ -29,6 +29,16 @@ void validate_choice(const char* option, std::string_view value,
   throw Error(fmt::format("--{} {}: use {}", option, value, fmt::join(choices, ", ")), ExitCode::usage);
 }
 
+/// What only some ways of summing can do.
+void validate_sums(const TrainOptions& options) {
+  const bool rounds = options.wire.find("bf16") != std::string::npos;
+  validate(!rounds || options.reduction == "auto" || options.reduction == "hierarchical",
+           "--wire {} with --reduction {}: only hierarchical sums (or auto) travel as bf16", options.wire,
+           options.reduction);
+  validate(options.zero != "node" || options.reduction == "auto" || options.reduction == "hierarchical",
+           "--zero node with --reduction {}: only hierarchical sums (or auto) know nodes", options.reduction);
+}
+
 }  // namespace
 
 GptConfig TrainOptions::default_model() {
@@ -74,10 +84,11 @@ void validate_options(const TrainOptions& options) {
            options.threads);
   validate_choice("precision", options.precision, {"fp32"});
   validate_choice("device", options.device, {"auto", "cpu"});
-  validate_choice("reduction", options.reduction, {"flat", "hierarchical", "tree"});
-  validate_choice("inter", options.inter, {"mpi", "ring", "halving"});
+  validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
+  validate_choice("inter", options.inter, {"auto", "mpi", "ring", "halving"});
   validate_choice("wire", options.wire, {"fp32", "bf16", "fp32,bf16", "bf16,fp32", "fp32,fp32", "bf16,bf16"});
   validate_choice("zero", options.zero, {"0", "1", "node"});
+  validate_sums(options);
   validate_number("timeout", options.timeout, 0.0, 1e6);
   validate_number("bucket-mb", options.bucket_mb, 0.0, 1e6);
   validate(!options.data.empty(), "--data: name a dataset's folder");

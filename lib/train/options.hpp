@@ -53,8 +53,8 @@ struct TrainOptions {
   int64_t threads = 0;  ///< 0: this rank's share of the cores it may use
   std::string precision = "fp32";
   std::string device = "auto";
-  std::string reduction = "hierarchical";
-  std::string inter = "ring";
+  std::string reduction = "auto";
+  std::string inter = "auto";
   std::string wire = "fp32";
   std::string zero = "0";
   double timeout = 300.0;  ///< seconds without progress until the job is ended; 0: never

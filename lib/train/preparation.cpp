@@ -60,6 +60,7 @@ void resume(PreparedRun& run, const OptionSource& source) {
   run.dataset.emplace(open_dataset(run.options.data));
   resolve_vocabulary(run.options.model, *run.dataset);
   validate_resume(header, source.from_text(header.configuration), run.options, run.dataset->manifest());
+  run.comm_choice = header.comm_choice;
   run.state = {.step = header.step, .cursor = header.cursor, .skipped = header.skipped};
 }
 

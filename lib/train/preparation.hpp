@@ -25,7 +25,8 @@ struct PreparedRun {
   std::vector<std::string>
       changes;  ///< options that differ from the resumed run's, as "--lr: 0.001, was 0.002"
   std::optional<Dataset> dataset;
-  Plan plan;  ///< this rank's
+  Plan plan;                ///< this rank's
+  std::string comm_choice;  ///< of the resumed run (CommChoice as text), then of this one; empty: none yet
 };
 
 /// Options, agreement of all ranks, node layout, choice of checkpoint, dataset, plan. Collective; once per

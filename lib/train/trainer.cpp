@@ -254,7 +254,8 @@ void Trainer::Impl::save(const std::string& run_folder) {
                                 .configuration = start.configuration,
                                 .tokenizer = manifest.tokenizer,
                                 .dataset_fingerprint = manifest.fingerprint(),
-                                .dataset_source = manifest.source};
+                                .dataset_source = manifest.source,
+                                .comm_choice = start.comm_choice};
   reducer.wait_for_params();
   {
     const SavedParts parts(named_state(), layout, reducer.buckets(), comm, device, *queue);

@@ -4,6 +4,7 @@
 #include "device/device.hpp"
 #include "train/announcement.hpp"
 #include "train/checkpoint_evaluation.hpp"
+#include "train/comm_choice.hpp"
 #include "train/comm_plan.hpp"
 #include "train/console.hpp"
 #include "train/plan.hpp"
@@ -12,6 +13,7 @@
 #include "train/threads.hpp"
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -25,11 +27,26 @@ struct Backend {
   TreeComm* tree = nullptr;  ///< `comm`, if gradients are summed along the tree of leaves
 };
 
-Backend make_backend(Console& console, const World& world, const TrainOptions& options) {
-  const ThreadChoice threads = choose_threads(world, static_cast<int>(options.threads));
+/// Settles what `auto` means for a run's gradients and writes it down with the run.
+TrainOptions settle_sums(Console& console, const World& world, Device& device, PreparedRun& run) {
+  TrainOptions options = run.options;
+  const int64_t gradients = Layout(options.model).size() * size_of(DType::f32);
+  const int64_t bucket = std::min(gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20));
+  const CommChoice choice = choose_comm(world, device, options, std::max<int64_t>(bucket, 4096),
+                                        run.comm_choice, [&](const std::string& line) { console.say(line); });
+  options.reduction = choice.reduction;
+  options.inter = choice.inter;
+  run.comm_choice = to_text(choice);
+  return options;
+}
+
+/// @param run  null: nothing is trained, any sum will do
+Backend make_backend(Console& console, const World& world, const TrainOptions& given, PreparedRun* run) {
+  const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
+  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run) : given;
   const CommPlan plan = comm_plan(options);
-  if (plan.reduction == Reduction::tree && !options.eval_only) {
+  if (plan.reduction == Reduction::tree && run != nullptr) {
     std::unique_ptr<TreeComm> tree = make_tree_comm(world, plan, leaves_of_ranks(options, world.size()));
     backend.tree = tree.get();
     backend.comm = std::move(tree);
@@ -47,7 +64,7 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
                     "or train first",
                     run.options.out),
         ExitCode::usage);
-  const Backend backend = make_backend(console, world, run.options);
+  const Backend backend = make_backend(console, world, run.options, nullptr);
   const EvaluationResult result =
       evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
   console.say(
@@ -82,7 +99,10 @@ void train(Console& console, const World& world, PreparedRun& run) {
     if (folder) folder->write_text("config.ini", run.configuration);
   });
 
-  const Backend backend = make_backend(console, world, run.options);
+  const Backend backend = make_backend(console, world, run.options, &run);
+  world.everywhere([&] {
+    if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
+  });
   announce_run(console, world, run);
   std::optional<Trainer> trainer;
   world.everywhere(

@@ -51,7 +51,8 @@ CheckpointHeader make_header(const GptConfig& model, int64_t step) {
                           .configuration = "[train]\nlr = 1e-3\n",
                           .tokenizer = {},
                           .dataset_fingerprint = 0x8000000000000001,
-                          .dataset_source = ""};
+                          .dataset_source = "",
+                          .comm_choice = "{\"a choice\": 1}"};
   header.tokenizer = std::string("\0binary\xff", 8) + std::string(5000, 't');
   return header;
 }
@@ -103,6 +104,7 @@ TEST_CASE("header and state come back on every rank") {
     CHECK(header.tokenizer == written.tokenizer);
     CHECK(header.dataset_fingerprint == written.dataset_fingerprint);
     CHECK(header.dataset_source == written.dataset_source);
+    CHECK(header.comm_choice == written.comm_choice);
 
     State loaded(layout);
     for (auto& values : loaded.values) std::ranges::fill(values, -1.0F);

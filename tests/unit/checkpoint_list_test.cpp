@@ -45,7 +45,8 @@ CheckpointHeader header_of(int64_t step, int64_t branch, uint64_t run_id) {
           .configuration = "steps = 1\n",
           .tokenizer = "bytes",
           .dataset_fingerprint = 1,
-          .dataset_source = "source"};
+          .dataset_source = "source",
+          .comm_choice = "{\"a choice\": 1}"};
 }
 
 std::string save(const std::string& folder, const CheckpointHeader& header) {

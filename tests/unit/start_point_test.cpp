@@ -40,7 +40,8 @@ std::string save(const ScratchFolder& folder, int64_t step, int64_t branch, uint
                    .configuration = "steps = 1\n",
                    .tokenizer = "bytes",
                    .dataset_fingerprint = 1,
-                   .dataset_source = "source"},
+                   .dataset_source = "source",
+                   .comm_choice = ""},
                   layout, {{"params", Tensor(values.data(), DType::f32, {layout.size()})}}, make_world());
   return folder / checkpoint_name(step);
 }
