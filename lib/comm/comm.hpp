@@ -46,6 +46,10 @@ public:
   /// ranks of uneven nodes. Nobody else computes slices.
   virtual Range owned(int64_t count) const = 0;
 
+  /// Whether no rank before this one owns the same part: where parts are divided inside nodes only, one rank
+  /// of every node owns each. Sums over parts count those of first owners.
+  virtual bool is_first_owner() const { return true; }
+
   /// What does not divide into equal aligned parts: reduced everywhere and updated by all.
   Range tail(int64_t count) const;
 

@@ -64,11 +64,12 @@ SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& lay
   queue.synchronize();
 }
 
-int64_t SavedParts::bytes(int64_t states, int64_t sharded, const Layout& layout, const Buckets& buckets,
-                          const Comm& comm) {
-  constexpr auto element = static_cast<int64_t>(sizeof(float));
-  const int64_t parts = states * checkpoint_part(layout, comm.size(), comm.rank()).size() * element;
-  return parts + (sharded > 0 ? buckets.largest() * element : 0);
+int64_t SavedParts::bytes(const std::vector<DeviceState>& states, const Layout& layout,
+                          const Buckets& buckets, const Comm& comm) {
+  const bool gathers =
+      std::ranges::any_of(states, [&](const DeviceState& state) { return !is_whole(state, layout); });
+  const int64_t parts = std::ssize(states) * checkpoint_part(layout, comm.size(), comm.rank()).size();
+  return (parts + (gathers ? buckets.largest() : 0)) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace gpt

@@ -41,8 +41,8 @@ public:
 
   const std::vector<StateTensor>& state() const { return state_; }
 
-  /// Bytes of memory that saving takes on the side for `states` states, `sharded` ones of them.
-  static int64_t bytes(int64_t states, int64_t sharded, const Layout& layout, const Buckets& buckets,
+  /// Bytes that saving such states takes beside them on this rank.
+  static int64_t bytes(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets,
                        const Comm& comm);
 
 private:

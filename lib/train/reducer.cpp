@@ -15,7 +15,7 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       ops_(device.ops()),
       gradients_(gradients),
       buckets_(layout, bucket_bytes),
-      shards_(sharded_params ? owned_shards(buckets_, comm, device) : whole_shards(buckets_)),
+      shards_(sharded_params ? owned_shards(buckets_, comm) : whole_shards(buckets_)),
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),

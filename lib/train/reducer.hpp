@@ -24,7 +24,7 @@ public:
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes);
 
   /// @param sharded_params  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is
-  ///                        spread by update(). Collective. Empty: as above
+  ///                        spread by update(). Empty: as above
   /// @param tree            sums along the reduction tree; null: as `comm` sums
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
           Tensor sharded_params, GradientTree* tree);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "comm/comm.hpp"
-#include "device/device.hpp"
 #include "train/buckets.hpp"
 
 #include <vector>
@@ -14,7 +13,7 @@ struct Shards {
   std::vector<std::vector<Range>> updated;  ///< of each bucket, ranges of the flat buffers, ascending
   std::vector<Range> counted;               ///< ranges whose squares this rank sums; each has one such rank
 
-  /// All that this rank updates, ascending.
+  /// All that this rank updates, ascending, neighbours joined.
   std::vector<Range> all_updated() const;
 };
 
@@ -22,7 +21,7 @@ struct Shards {
 Shards whole_shards(const Buckets& buckets);
 
 /// ZeRO-1: what `comm` says that this rank owns, and the tails. Where several ranks own the same (a replica
-/// on every node) the first one counts it; rank 0 counts the tails. Collective.
-Shards owned_shards(const Buckets& buckets, Comm& comm, Device& device);
+/// on every node) the first one counts it; rank 0 counts the tails.
+Shards owned_shards(const Buckets& buckets, const Comm& comm);
 
 }  // namespace gpt

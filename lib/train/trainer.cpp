@@ -79,7 +79,7 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        params(options.zero == "0" ? device : reduced_memory(), DType::f32, {layout.size()}),
+        params(initial_params()),
         gradients(reduced_memory(), DType::f32, {layout.size()}),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
@@ -97,10 +97,7 @@ struct Trainer::Impl {
     if (options.eval_every > 0)
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
-    if (start.start.file.empty())
-      initialize();
-    else
-      load(start.start.file);
+    if (!start.start.file.empty()) load(start.start.file);
   }
 
   /// Where buffers lie that all ranks sum or spread.
@@ -110,16 +107,14 @@ struct Trainer::Impl {
   }
 
   MemoryEstimate memory() const {
-    const std::vector<DeviceState> states = named_state();
-    const auto all = std::ssize(states);
     return {.parameters = params->bytes(),
             .gradients = gradients->bytes(),
             .optimizer = optimizer.state_bytes(),
             .tree = leaves ? leaves->bytes() : 0,
             .activations = model.activation_bytes(),
-            .saving = options.save_every == 0 ? 0
-                                              : SavedParts::bytes(all, reducer.shards().sharded ? all - 1 : 0,
-                                                                  layout, reducer.buckets(), comm)};
+            .saving = options.save_every == 0
+                          ? 0
+                          : SavedParts::bytes(named_state(), layout, reducer.buckets(), comm)};
   }
 
   std::vector<DeviceState> named_state() const {
@@ -128,12 +123,16 @@ struct Trainer::Impl {
     return states;
   }
 
-  void initialize() {
+  /// The host's copy of initial weights is gone before other buffers come.
+  TensorBuffer initial_params() const {
+    TensorBuffer buffer(options.zero == "0" ? device : reduced_memory(), DType::f32, {layout.size()});
+    if (!start.start.file.empty()) return buffer;
     std::vector<float> weights(static_cast<size_t>(layout.size()));
     const Tensor host(weights.data(), DType::f32, {layout.size()});
     initialize_weights(layout, options.model, options.seed, host);
-    queue->copy(params, host);
+    queue->copy(buffer, host);
     queue->synchronize();
+    return buffer;
   }
 
   void load(const std::string& file) {

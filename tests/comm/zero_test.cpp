@@ -6,10 +6,12 @@
 #include "train/checkpoint.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace gpt {
@@ -19,9 +21,9 @@ using test::Outcome;
 using test::Trainee;
 using test::TraineeOptions;
 
-/// A Comm whose reduce_scatter gives the bits of its all_reduce, and what is undefined after it is poison.
-/// Parts are divided over the first `owners` ranks of every `owners` ones, as inside nodes of that size, or
-/// as `comm` does for 0.
+/// A Comm whose reduce_scatter gives the bits of its all_reduce. What is undefined afterwards, or before
+/// all_gather has ended, is poison. Parts are divided over the first `owners` ranks of every `owners` ones,
+/// as inside nodes of that size, or as `comm` does for 0.
 class SameSums : public Comm {
 public:
   SameSums(Comm& comm, int node) : comm_(comm), node_(node) {
@@ -37,13 +39,13 @@ public:
   void all_reduce(Tensor out, Tensor in, Queue& queue) override { comm_.all_reduce(out, in, queue); }
   void reduce_scatter(Tensor data, Queue& queue) override {
     comm_.all_reduce(data, data, queue);
-    queue.host([this, data] {
-      const Range mine = owned(data.size());
-      for (int64_t i = 0; i < tail(data.size()).begin; ++i)
-        if (i < mine.begin || i >= mine.end) data.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
-    });
+    queue.host([this, data] { poison(data); });
   }
   void all_gather(Tensor data, Queue& queue) override {
+    queue.host([this, data] {
+      poison(data);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
     if (node_ == 0) return comm_.all_gather(data, queue);
     for (int owner = 0; owner < node_; ++owner)
       comm_.broadcast(data.flat({owner * part_size(data.size()), (owner + 1) * part_size(data.size())}),
@@ -56,11 +58,18 @@ public:
     const int64_t index = rank() % node_;
     return {index * part_size(count), (index + 1) * part_size(count)};
   }
+  bool is_first_owner() const override { return node_ == 0 ? comm_.is_first_owner() : rank() < node_; }
 
 protected:
   int64_t owners() const override { return owners_; }
 
 private:
+  void poison(Tensor data) const {
+    const Range mine = owned(data.size());
+    for (int64_t i = 0; i < tail(data.size()).begin; ++i)
+      if (i < mine.begin || i >= mine.end) data.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+
   Comm& comm_;
   int node_;
   int64_t owners_;
@@ -187,7 +196,7 @@ TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {
   const auto queue = device->make_queue();
   const Layout layout({.layers = 3, .heads = 4, .width = 256, .context = 33, .vocabulary = 777});
   const Buckets buckets(layout, int64_t{1} << 20);
-  const std::vector<Range> updated = owned_shards(buckets, *comm, *device).all_updated();
+  const std::vector<Range> updated = owned_shards(buckets, *comm).all_updated();
   std::vector<std::vector<float>> memory;
   DeviceState state{.name = "m", .shards = {}};
   for (const Range& range : updated) {

@@ -17,13 +17,14 @@ class Zero(SystemTest):
 
     def test_the_run_is_the_one_with_whole_state(self):
         self.need_h5py()
-        for reduction in ("flat", "hierarchical"):
-            changes = HARD | {"steps": 12, "save_every": 6, "reduction": reduction, "ranks": EXACT}
-            whole = self.train(self.data(), self.path(f"whole-{reduction}"), **changes)
+        for reduction, layout in (("flat", "2"), ("hierarchical", "2"), ("hierarchical", "1,1")):
+            name = f"{reduction}-{layout}"
+            changes = HARD | {"steps": 12, "save_every": 6, "reduction": reduction, "node_layout": layout}
+            whole = self.train(self.data(), self.path(f"whole-{name}"), ranks=EXACT, **changes)
             for zero in ("1", "node"):
-                with self.subTest(reduction=reduction, zero=zero):
-                    out = self.path(f"{reduction}-{zero}")
-                    sharded = self.train(self.data(), out, zero=zero, sample_tokens=5, **changes)
+                with self.subTest(reduction=reduction, layout=layout, zero=zero):
+                    out = self.path(f"{name}-{zero}")
+                    sharded = self.train(self.data(), out, ranks=EXACT, zero=zero, sample_tokens=5, **changes)
                     self.assertEqual(sharded.losses(), whole.losses())
                     for kind, value in (("step", "grad_norm"), ("eval", "val_loss")):
                         self.assertEqual(
