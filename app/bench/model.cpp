@@ -3,13 +3,15 @@
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/model_inputs.hpp"
+#include "bench/model_report.hpp"
 #include "bench/own_step.hpp"
-#include "bench/times.hpp"
 #include "train/comm_plan.hpp"
 #include "train/threads.hpp"
 
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <optional>
 
 namespace gpt {
 namespace {
@@ -102,11 +104,6 @@ StepShape measured_here(const World& world, const Options& o, const GptConfig& c
   return shape;
 }
 
-struct Links {
-  Link intra, inter;
-  std::vector<std::string> notes;
-};
-
 std::string describe(const char* what, const Link& link) {
   return fmt::format("{}: {:.1f} us a message, {:.3f} Gbit/s", what, link.latency * 1e6,
                      bits / link.seconds_per_byte);
@@ -179,6 +176,25 @@ Steps choose_steps(const World& world, const Options& o) {
   return steps;
 }
 
+Prediction predict(const Options& o, const Links& links, const Steps& steps, int64_t nodes) {
+  Prediction prediction{.cluster = {.nodes = nodes,
+                                    .ranks_per_node = o.ranks_per_node,
+                                    .intra = links.intra,
+                                    .inter = links.inter},
+                        .step = {},
+                        .measured = {}};
+  const int64_t ranks = prediction.cluster.ranks();
+  const MeasuredStep* const measured = steps.at(ranks);
+  StepShape shape = measured != nullptr ? measured->shape : steps.given;
+  shape.bucket_bytes = o.train.bucket_mb * 0x1p20;
+  if (o.thread_share >= 0) shape.thread_share = o.thread_share;
+  prediction.step = predict_step(prediction.cluster, comm_plan(o.train), shape);
+  const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;
+  prediction.tokens_per_second = static_cast<double>(tokens * ranks) / prediction.step.step;
+  if (measured != nullptr) prediction.measured = measured->step;
+  return prediction;
+}
+
 }  // namespace
 
 ExitCode bench_model(World& world, const Arguments& arguments) {
@@ -227,57 +243,17 @@ ExitCode bench_model(World& world, const Arguments& arguments) {
   });
   world.set_layout({});
 
-  const std::vector<int64_t> nodes = node_counts(o.nodes);
-  const CommPlan plan = comm_plan(o.train);
-  const Links links = choose_links(o);
-  Steps steps = choose_steps(world, o);
-  const double bucket_bytes = o.train.bucket_mb * 0x1p20;
-  double elements = 0;
-  for (const ReadyGradients& section : steps.given.gradients)
-    elements += static_cast<double>(section.elements.size());
-
-  for (const std::string& note : links.notes) fmt::print("{}\n", note);
-  fmt::print(
-      "step alone {:.1f} ms, of which {:.1f} ms optimizer; gradients {:.1f} MB, buckets of {:.1f} MiB\n",
-      1e3 * (steps.given.compute + steps.given.optimizer), 1e3 * steps.given.optimizer, elements * 4 / 1e6,
-      o.train.bucket_mb);
-  fmt::print("  {:>7} {:>8} {:>10} {:>10} {:>10} {:>12} {:>11} {:>10} {:>8}\n", "nodes", "ranks", "comm ms",
-             "exposed ms", "step ms", "tokens/s", "efficiency", "measured", "error");
-  nlohmann::json rows = nlohmann::json::array();
-  for (const int64_t count : nodes) {
-    const Cluster cluster{
-        .nodes = count, .ranks_per_node = o.ranks_per_node, .intra = links.intra, .inter = links.inter};
-    const MeasuredStep* const measured = steps.at(cluster.ranks());
-    StepShape shape = measured != nullptr ? measured->shape : steps.given;
-    shape.bucket_bytes = bucket_bytes;
-    if (o.thread_share >= 0) shape.thread_share = o.thread_share;
-    const StepPrediction step = predict_step(cluster, plan, shape);
-    const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;
-    const double speed = static_cast<double>(tokens * cluster.ranks()) / step.step;
-    fmt::print("  {:>7} {:>8} {:>10.2f} {:>10.2f} {:>10.2f} {:>12.0f} {:>9.1f} %", count, cluster.ranks(),
-               1e3 * step.communication, 1e3 * step.exposed, 1e3 * step.step, speed, 100 * step.efficiency);
-    nlohmann::json row = {{"nodes", count},
-                          {"ranks", cluster.ranks()},
-                          {"communication_s", step.communication},
-                          {"exposed_s", step.exposed},
-                          {"step_s", step.step},
-                          {"tokens_per_s", speed},
-                          {"efficiency", step.efficiency}};
-    if (measured != nullptr) {
-      fmt::print(" {:>10.2f} {:>6.1f} %", 1e3 * measured->step, 100 * (step.step / measured->step - 1));
-      row["measured_step_s"] = measured->step;
-    }
-    fmt::print("\n");
-    rows.push_back(row);
-  }
-  const auto link_json = [](const Link& link) {
-    return nlohmann::json{{"latency_s", link.latency}, {"seconds_per_byte", link.seconds_per_byte}};
-  };
-  if (!o.json.empty())
-    write_json(o.json, {{"benchmark", "model"},
-                        {"intra", link_json(links.intra)},
-                        {"inter", link_json(links.inter)},
-                        {"predictions", rows}});
+  std::vector<int64_t> nodes;
+  Links links;
+  world.everywhere([&] {
+    nodes = node_counts(o.nodes);
+    links = choose_links(o);
+  });
+  const Steps steps = choose_steps(world, o);
+  std::vector<Prediction> predictions;
+  for (const int64_t count : nodes) predictions.push_back(predict(o, links, steps, count));
+  print_predictions(links, steps.given, o.train.bucket_mb, predictions);
+  if (!o.json.empty()) write_json(o.json, predictions_json(links, predictions));
   return ExitCode::finished;
 }
 

@@ -1,6 +1,6 @@
 #include "train/step_model.hpp"
 
-#include "support/errors.hpp"
+#include "base/error.hpp"
 
 #include <doctest/doctest.h>
 #include <vector>
