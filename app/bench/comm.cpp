@@ -18,6 +18,8 @@ struct Options {
   std::string inter = "ring";
   std::vector<std::string> wire;
   std::string place = "both";
+  CommPlan tuning;
+  std::string block = "1M";
   int64_t iterations = 20, warmup = 5, repeat = 0;
   bool memory = false;
   std::string node_layout, json;
@@ -79,6 +81,14 @@ CommBench bench_of(const Options& options) {
       contender_plans({.what = split_list("what", options.what),
                        .inter = split_list("inter", options.inter),
                        .wire = options.wire.empty() ? std::vector<std::string>{"fp32"} : options.wire});
+  validate(options.tuning.window >= 1, "--window {}: use 1 or more", options.tuning.window);
+  const int64_t block = parse_bytes("block", options.block);
+  validate(block >= 1, "--block {}: use 1 or more bytes", options.block);
+  for (ContenderPlan& plan : bench.plans) {
+    plan.plan.block_bytes = block;
+    plan.plan.window = options.tuning.window;
+    plan.plan.shared_windows = options.tuning.shared_windows;
+  }
   return bench;
 }
 
@@ -97,7 +107,8 @@ int64_t sums(World& world, Device& device, const Options& options, const CommBen
 
 int64_t memory(World& world, Device& device, const Options& options, const CommBench& bench) {
   const int64_t bytes = options.sizes.empty() ? int64_t{500'000'000} : bench.sizes.front();
-  const ContenderPlan plan{.name = "hierarchical", .library = false, .plan = {}};
+  ContenderPlan plan{.name = "hierarchical", .what = "hierarchical", .inter = "", .plan = {}};
+  plan.plan.shared_windows = options.tuning.shared_windows;
   const MemoryResult result = measure_memory(world, device, plan, bytes, bench.iterations);
   world.everywhere([&] {
     if (!world.is_root()) return;
@@ -128,6 +139,10 @@ ExitCode bench_comm(World& world, const Arguments& arguments) {
       ("inter", option(o.inter, "NAME,..."), "hierarchical, between nodes: mpi, ring, halving")
       ("wire", list(o.wire, "TYPE..."),
        "hierarchical, f32 travels as (default fp32): fp32; bf16; fp32,bf16 (in the node, between nodes)")
+      ("block", option(o.block, "BYTES"), "hierarchical: of a lane that goes through the hops at a time")
+      ("window", option(o.tuning.window, "N"), "hierarchical: blocks under way at a time")
+      ("shared-windows", option(o.tuning.shared_windows, "true|false"),
+       "hierarchical: ranks of a node share memory where there is room")
       ("node-layout", option(o.node_layout, "LAYOUT"),
        "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank");
   line.group("Measuring")

@@ -9,7 +9,8 @@
 namespace gpt {
 
 /// Sums in the memory of one node beside what its memory allows.
-struct MemoryResult {
+class MemoryResult {
+public:
   int64_t bytes = 0;         ///< of the message
   int ranks = 0;             ///< of the node
   bool supplied = false;     ///< the Comm supplied the memory
@@ -20,10 +21,16 @@ struct MemoryResult {
   Times library;             ///< MPI_Allreduce
   int64_t wrong = 0;
 
-  double bandwidth() const { return static_cast<double>(stream_bytes) / stream.least(); }
-  /// Seconds at that bandwidth: p slices read and one written by each of p ranks, p copies written by each.
-  double allowed_in_place() const { return static_cast<double>(bytes) * (ranks + 1) / bandwidth(); }
-  double allowed_copies() const { return static_cast<double>(bytes) * 2 * ranks / bandwidth(); }
+  /// Share of a run's time that its bytes take at the bandwidth of `stream`, medians of both. In place, each
+  /// of p ranks reads p slices and writes one; else it writes p copies of its slice.
+  double share_in_place() const { return share(ranks + 1, reduce_scatter); }
+  double share_copies() const { return share(2 * ranks, all_reduce); }
+
+private:
+  double share(int messages, const Times& times) const {
+    const double allowed = static_cast<double>(bytes) * messages / static_cast<double>(stream_bytes);
+    return allowed * stream.median() / times.median();
+  }
 };
 
 /// In turns, `rounds` times. Collective over the world, whose ranks must be on one node; same on all ranks.

@@ -49,7 +49,7 @@ def violations(top):
                     continue
                 where = f"{file.relative_to(top)}:{number}"
                 target = include[1].split("/")[0]
-                if "/" not in include[1] and folder == "app":
+                if folder == "app" and ".." not in include[1].split("/") and (top / "app" / include[1]).exists():
                     continue
                 if ".." in include[1].split("/") or target not in allowed:
                     found.append(f'{where}: "{include[1]}" is not in a room: write "room/file.hpp"')

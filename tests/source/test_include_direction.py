@@ -48,6 +48,13 @@ class Checker(unittest.TestCase):
         tree = self.tree({"lib/data/a.cpp": '#include "shard.hpp"\n#include "../h5/h5.hpp"\n'})
         self.assertEqual([line.split(": ")[0] for line in violations(tree)], ["lib/data/a.cpp:1", "lib/data/a.cpp:2"])
 
+    def test_programs_have_parts_of_their_own(self):
+        part = {"app/bench/step.hpp": "", "app/bench/step.cpp": '#include "bench/step.hpp"\n#include "h5/h5.hpp"\n'}
+        self.assertEqual(violations(self.tree(part)), [])
+        for wrong in ('"bench/walk.hpp"', '"../app/bench/step.hpp"'):
+            self.assertEqual(len(violations(self.tree(part | {"app/a.cpp": f"#include {wrong}\n"}))), 1)
+        self.assertEqual(len(violations(self.tree(part | {"lib/h5/a.cpp": '#include "bench/step.hpp"\n'}))), 1)
+
     def test_a_circle_is_refused(self):
         tree = self.tree({"lib/base/CMakeLists.txt": "gpt_room(base DEPENDS data SOURCES a.cpp)"})
         with self.assertRaisesRegex(ValueError, "circle"):

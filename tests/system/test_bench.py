@@ -1,14 +1,30 @@
-"""gpt_bench measures, with and without ranks, and refuses what it cannot measure."""
+"""gpt_bench measures, with and without ranks, checks what it measures, and refuses what it cannot measure."""
 
+import json
+import os
+import re
+import shutil
 import unittest
 
-from harness import USAGE, SystemTest, run
+from harness import BAD_NUMBERS, FAILED, USAGE, SystemTest, run
 
 TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-batch", 2, "--steps", 2, "--rounds", 1)
+TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
 ROW = r"(?m)^ +gpt_mpi +([0-9.]+) ms least +([0-9.]+) ms median +(\d+) tokens/s$"
+EVERY_WAY = ("--what", "mpi,flat,hierarchical,tree", "--inter", "mpi,ring", "--wire", "fp32", "fp32,bf16", "bf16")
+ALL_REDUCES = 3 + 2 * 3
 
 
 class Bench(SystemTest):
+    def bench(self, *words, ranks=None, environment=None):
+        """A run that has to succeed, and what it wrote with --json."""
+        file = self.path("figures.json")
+        done = run("gpt_bench", *words, "--json", file, ranks=ranks, environment=environment)
+        self.assertEqual(done.code, 0, str(done))
+        return done, json.loads(file.read_text(encoding="utf-8"))
+
+
+class Step(Bench):
     def test_a_row_of_step_times(self):
         for ranks in (None, 2):
             with self.subTest(ranks=ranks):
@@ -19,14 +35,264 @@ class Bench(SystemTest):
 
     def test_what_cannot_be_measured(self):
         for words, part in (
-            ((), "step"),
+            ((), "step, comm"),
             (("walk",), "walk"),
+            (("step", "--walk", 1), "walk"),
             (("step", "--preset", "gpt9"), "gpt9"),
             (("step", "--global-batch", 0), "--global-batch"),
             (("step", "--rounds", 0), "--rounds"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
+
+    def test_help(self):
+        for words in ((), ("step",), ("comm",), ("scaling",), ("model",)):
+            with self.subTest(words=words):
+                done = run("gpt_bench", *words, "--help")
+                self.assertEqual(done.code, 0, str(done))
+                self.assertIn("gpt_bench " + " ".join(words), done.out)
+
+
+class Sums(Bench):
+    def test_every_way_gives_the_sums(self):
+        for ranks, layout in ((1, ""), (2, "1,1"), (4, "2,2"), (4, "3,1"), (4, "2,1,1"), (4, "@0,1,0,1")):
+            with self.subTest(layout=layout):
+                sizes = (4, 4096, 1000000)
+                _, figures = self.bench(
+                    "comm", *EVERY_WAY, "--sizes", ",".join(map(str, sizes)), "--iterations", 2, "--warmup", 1,
+                    "--node-layout", layout, ranks=ranks,
+                )  # fmt: skip
+                rows = figures["results"]
+                self.assertEqual(len(rows), len(sizes) * ALL_REDUCES * 2)
+                self.assertEqual({row["wrong"] for row in rows}, {0})
+                self.assertEqual({row["bytes"] for row in rows}, set(sizes))
+                self.assertEqual(figures["ranks"], ranks)
+                self.assertEqual(sum(figures["ranks_per_node"]), ranks)
+                self.assertEqual(len(figures["hosts"]), ranks)
+                for row in rows:
+                    self.assertEqual(len(row["times_s"]), 2)
+                    self.assertLessEqual(row["least_s"], row["median_s"])
+                    self.assertAlmostEqual(row["algbw_bytes_per_s"], row["bytes"] / row["median_s"], delta=1)
+                    share = 2 * (ranks - 1) / ranks
+                    self.assertAlmostEqual(row["busbw_bytes_per_s"], row["algbw_bytes_per_s"] * share, delta=1)
+
+    def test_layouts_are_named(self):
+        done, figures = self.bench("comm", "--sizes", "4K", "--repeat", 1, "--node-layout", "2,1,1", ranks=4)
+        self.assertIn("4 ranks on 3 nodes (2+1+1)", done.out)
+        self.assertEqual(figures["ranks_per_node"], [2, 1, 1])
+
+    def test_other_collectives_and_types(self):
+        for collective in ("reduce_scatter", "all_gather", "broadcast", "all_reduce"):
+            for dtype in ("f32", "f64", "bf16"):
+                with self.subTest(collective=collective, dtype=dtype):
+                    what = "flat,hierarchical" + ("" if dtype == "bf16" else ",mpi")
+                    _, figures = self.bench(
+                        "comm", "--collective", collective, "--dtype", dtype, "--what", what, "--sizes", "8,100000",
+                        "--repeat", 1, "--node-layout", "2,1", ranks=3,
+                    )  # fmt: skip
+                    places = 2 if collective == "all_reduce" else 1
+                    self.assertEqual(len(figures["results"]), 2 * (2 if dtype == "bf16" else 3) * places)
+                    self.assertEqual({row["wrong"] for row in figures["results"]}, {0})
+
+    def test_a_wrong_element_ends_with_its_own_code(self):
+        for words in (("--sizes", "4K"), ("--sizes", "1M", "--repeat", 3)):
+            with self.subTest(words=words):
+                done = run(
+                    "gpt_bench", "comm", "--what", "flat", *words, "--place", "in", ranks=2,
+                    environment={"GPT_FAULT": "bench.sum:throw@rank=1,hit=1"},
+                )  # fmt: skip
+                self.assert_refused(done, BAD_NUMBERS, "1 elements are wrong")
+                self.assertRegex(done.out, r"flat .* 1 +1\.00x")
+
+    def test_sizes_by_a_factor(self):
+        _, figures = self.bench("comm", "--what", "flat", "--min-bytes", 4, "--max-bytes", "1K", "--repeat", 1)
+        self.assertEqual(sorted({row["bytes"] for row in figures["results"]}), [4, 16, 64, 256, 1024])
+
+    def test_memory(self):
+        done, figures = self.bench("comm", "--memory", "true", "--sizes", "4M", "--iterations", 2, ranks=2)
+        self.assertEqual(figures["wrong"], 0)
+        self.assertEqual((figures["bytes"], figures["ranks"], figures["stream_bytes"]), (4 << 20, 2, 24 << 20))
+        expected = 3 / 6 * figures["stream"]["median_s"] / figures["reduce_scatter"]["median_s"]
+        self.assertAlmostEqual(figures["share_in_place"], expected)
+        self.assertRegex(done.out, r"sums read in place +[0-9.]+ ms median .* % of the bandwidth .* x MPI_Allreduce")
+        two_nodes = run("gpt_bench", "comm", "--memory", "true", "--sizes", "4M", "--node-layout", "1,1", ranks=2)
+        self.assert_refused(two_nodes, USAGE, "--memory")
+
+    def test_what_cannot_be_measured(self):
+        for words, part in (
+            (("--what", "walk"), "walk"),
+            (("--inter", "walk"), "--inter walk"),
+            (("--wire", "fp16"), "--wire fp16"),
+            (("--wire", "fp32,bf16,fp32"), "--wire"),
+            (("--collective", "walk"), "--collective walk"),
+            (("--dtype", "i32"), "--dtype i32"),
+            (("--sizes", "4k"), "--sizes 4k"),
+            (("--sizes", "6"), "multiples of 4"),
+            (("--sizes", "4,"), "--sizes"),
+            (("--min-bytes", "8", "--max-bytes", "4"), "--min-bytes"),
+            (("--factor", 1), "--factor"),
+            (("--place", "up"), "--place up"),
+            (("--place", "out", "--collective", "broadcast"), "--place out"),
+            (("--iterations", 0), "--iterations"),
+            (("--repeat", -1), "--repeat"),
+            (("--window", 0), "--window"),
+            (("--node-layout", "3"), "--node-layout"),
+            (("--dtype", "bf16", "--what", "mpi", "--sizes", "4K"), "bf16"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "comm", *words), USAGE, part)
+        done = run("gpt_bench", "comm", "--sizes", "4", "--repeat", 1, "--json", "/nowhere/x.json")
+        self.assert_refused(done, FAILED, "/nowhere/x.json")
+
+
+class Scaling(Bench):
+    def test_weak_and_strong(self):
+        done, figures = self.bench(
+            "scaling", *TINY_MODEL, "--ranks", "1,2,3", "--steps", 1, "--rounds", 2, "--global-batch", 5,
+            "--node-layout", "2,1", ranks=3,
+        )  # fmt: skip
+        points = figures["points"]
+        self.assertEqual([(p["kind"], p["ranks"], p["nodes"]) for p in points],
+                         [(kind, ranks, nodes) for kind in ("weak", "strong")
+                          for ranks, nodes in ((1, 1), (2, 1), (3, 2))])  # fmt: skip
+        for point in points:
+            sequences = 5 if point["kind"] == "strong" else point["ranks"]
+            self.assertEqual(point["tokens_per_step"], 8 * sequences)
+            self.assertEqual(len(point["steps_s"]), 2)
+            self.assertAlmostEqual(point["tokens_per_s"], point["tokens_per_step"] / point["step_s"], delta=1)
+            if point["ranks"] == 1:
+                self.assertEqual(point["efficiency"], 1.0)
+                continue
+            self.assertGreaterEqual(point["exposed_s"], 0)
+            self.assertEqual(len(point["ready_s"]), len(point["section_bytes"]))
+            self.assertLessEqual(max(point["ready_s"]), point["backward_end_s"] * (1 + 1e-9))
+        self.assertEqual(len(re.findall(r"(?m)^ +\d \|#", done.out)), 6)
+
+    def test_a_plot(self):
+        self.need(shutil.which("gnuplot"), "gnuplot is not installed")
+        plot = self.path("scaling.svg")
+        self.bench("scaling", *TINY_MODEL, "--steps", 1, "--rounds", 1, "--plot", plot, ranks=2)
+        self.assertIn("tokens per second", plot.read_text(encoding="utf-8"))
+
+    def test_a_plot_without_gnuplot(self):
+        gnuplot = self.path("bin") / "gnuplot"
+        gnuplot.parent.mkdir()
+        gnuplot.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+        gnuplot.chmod(0o755)
+        done = run(
+            "gpt_bench", "scaling", *TINY_MODEL, "--steps", 1, "--rounds", 1, "--plot", self.path("no.svg"),
+            environment={"PATH": f"{gnuplot.parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        self.assert_refused(done, FAILED, "gnuplot is missing")
+
+    def test_what_cannot_be_measured(self):
+        for words, part in (
+            (("--kind", "wide"), "--kind wide"),
+            (("--ranks", "3"), "--ranks 3"),
+            (("--ranks", "2,1"), "--ranks 2,1"),
+            (("--micro-batch", 0), "--micro-batch"),
+            (("--global-batch", 1), "--global-batch"),
+            (("--reduction", "tree"), "--reduction tree"),
+            (("--wire", "fp16"), "--wire fp16"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *words, ranks=2), USAGE, part)
+
+
+class Model(Bench):
+    def test_an_example_by_hand(self):
+        """Two layers of 250 000 elements, 1 MB each; backward's halves end at 2 and 3 s. Between 2 nodes all of a
+        message's bytes travel: at 0.016 Gbit/s half a second each, of which the first is hidden."""
+        done, figures = self.bench(
+            "model", "--parameters", 500000, "--layers", 2, "--step-ms", 3000, "--bucket-mb", 0.1, "--nodes", "1,2",
+            "--ranks-per-node", 1, "--inter-gbps", 0.016, "--latency-us", 0,
+        )  # fmt: skip
+        alone, pair = figures["predictions"]
+        self.assertAlmostEqual(alone["step_s"], 3.0)
+        self.assertAlmostEqual(pair["communication_s"], 1.0)
+        self.assertAlmostEqual(pair["step_s"], 3.5)
+        self.assertAlmostEqual(pair["efficiency"], 3.0 / 3.5)
+        self.assertRegex(done.out, r"(?m)^ +2 +2 +1000\.00 +500\.00 +3500\.00 ")
+
+    def comm_file(self, name, nodes, seconds_per_byte, latency):
+        """What gpt_bench comm would write of a ring with these constants."""
+        rows = [
+            {
+                "bytes": size,
+                "implementation": "hierarchical/ring/fp32",
+                "in_place": True,
+                "median_s": 2 * (nodes - 1) * latency + 2 * (nodes - 1) / nodes * size * seconds_per_byte,
+            }
+            for size in (1 << 10, 1 << 20, 1 << 25)
+        ]
+        file = self.path(name)
+        file.write_text(json.dumps({
+            "benchmark": "comm",
+            "collective": "all_reduce",
+            "dtype": "f32",
+            "ranks_per_node": [1] * nodes,
+            "implementations": [{"name": "hierarchical/ring/fp32", "what": "hierarchical", "inter": "ring",
+                                 "wire_node": "f32", "wire_peers": "f32"}],
+            "results": rows,
+        }), encoding="utf-8")  # fmt: skip
+        return file
+
+    def test_a_fit_and_other_links(self):
+        file = self.comm_file("two.json", nodes=2, seconds_per_byte=1e-8, latency=50e-6)
+        words = ("model", "--step-ms", 100, "--nodes", "4", "--ranks-per-node", 1, "--fit", file)
+        _, figures = self.bench(*words)
+        self.assertAlmostEqual(figures["inter"]["latency_s"], 50e-6, delta=1e-9)
+        self.assertAlmostEqual(figures["inter"]["seconds_per_byte"], 1e-8, delta=1e-12)
+        # A fifth of the rate, used as well: 0.8 of 1 Gbit/s become 0.8 of 0.2.
+        _, slower = self.bench(*words, "--fit-gbps", 1, "--inter-gbps", 0.2)
+        self.assertAlmostEqual(slower["inter"]["seconds_per_byte"], 5e-8, delta=1e-11)
+        _, given = self.bench(*words, "--inter-gbps", 8, "--latency-us", 3)
+        self.assertAlmostEqual(given["inter"]["seconds_per_byte"], 1e-9, delta=1e-15)
+        self.assertAlmostEqual(given["inter"]["latency_s"], 3e-6, delta=1e-12)
+
+    def test_from_measurements(self):
+        """What the other commands write is what this one reads."""
+        links, steps = self.path("links.json"), self.path("steps.json")
+        comm = ("comm", "--what", "hierarchical", "--sizes", "64K,1M", "--iterations", 2, "--node-layout", "1,1")
+        self.assertEqual(run("gpt_bench", *comm, "--json", links, ranks=2).code, 0)
+        scaling = ("scaling", *TINY_MODEL, "--kind", "weak", "--steps", 1, "--rounds", 2, "--node-layout", "1,1")
+        self.assertEqual(run("gpt_bench", *scaling, "--json", steps, ranks=2).code, 0)
+        _, figures = self.bench(
+            "model", "--fit", links, "--step-from", steps, "--nodes", "2,4", "--ranks-per-node", 1
+        )
+        pair, four = figures["predictions"]
+        measured = json.loads(steps.read_text(encoding="utf-8"))["points"][1]
+        self.assertEqual(pair["measured_step_s"], measured["step_s"])
+        self.assertGreaterEqual(pair["step_s"], measured["without_communication_s"] * (1 - 1e-9))
+        self.assertNotIn("measured_step_s", four)
+        self.assertGreaterEqual(four["communication_s"], pair["communication_s"])
+
+    def test_a_step_measured_now(self):
+        _, figures = self.bench("model", *TINY_MODEL, "--nodes", "1,2", "--threads", 1)
+        self.assertGreater(figures["predictions"][0]["step_s"], 0)
+
+    def test_what_cannot_be_predicted(self):
+        broken = self.path("broken.json")
+        broken.write_text('{"benchmark": "comm", "collective": "all_reduce"}', encoding="utf-8")
+        other = self.comm_file("other.json", nodes=2, seconds_per_byte=1e-8, latency=0)
+        for words, part in (
+            (("--nodes", "0"), "--nodes 0"),
+            (("--nodes", "x"), "--nodes x"),
+            (("--ranks-per-node", 0), "--ranks-per-node"),
+            (("--inter-gbps", -1), "--inter-gbps"),
+            (("--inter-gbps", "nan"), "--inter-gbps"),
+            (("--parameters", 1000), "--step-ms"),
+            (("--step-ms", 1, "--optimizer-ms", 2), "--optimizer-ms"),
+            (("--nodes", "3", "--step-ms", 1, "--inter", "halving"), "power of two"),
+            (("--fit", "/nowhere.json"), "/nowhere.json"),
+            (("--fit", broken), str(broken)),
+            (("--fit", other, "--implementation", "flat"), "flat"),
+            (("--step-ms", 1, "--step-from", other), str(other)),
+            (("--fit-gbps", 1), "--fit-gbps"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "model", *words), USAGE, part)
+        self.assert_refused(run("gpt_bench", "model", "--step-ms", 1, ranks=2), USAGE, "without mpirun")
 
 
 if __name__ == "__main__":
