@@ -66,13 +66,12 @@ ScalingBench bench_of(const Options& options, int size) {
       .plan = comm_plan(options.train),
       .plan_name = options.train.reduction,
       .bucket_bytes = static_cast<int64_t>(options.train.bucket_mb * 0x1p20),
+      .sharded = options.train.zero != "0",
       .steps = options.steps,
       .rounds = options.rounds};
   if (options.train.reduction == "hierarchical")
     bench.plan_name += fmt::format("/{}/{}", options.train.inter, options.train.wire);
   if (bench.sharded) bench.plan_name += options.train.zero == "node" ? ", ZeRO-1 in the node" : ", ZeRO-1";
-  if (bench.sharded)
-    bench.plan_name += ", ZeRO-1 over the " + std::string(options.train.zero == "node" ? "node" : "ranks");
   if (options.kind != "strong") bench.kinds.push_back(ScalingKind::weak);
   if (options.kind != "weak") bench.kinds.push_back(ScalingKind::strong);
   validate(options.global_batch >= 0 && (options.kind == "weak" || bench.global_batch >= bench.ranks.back()),
