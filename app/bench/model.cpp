@@ -32,7 +32,7 @@ struct Options {
   double step_ms = 0, optimizer_ms = 0;
   std::string step_from;
   double thread_share = -1;
-  TrainOptions train;
+  TrainOptions train = fixed_plan();
   std::string json;
 };
 
@@ -78,7 +78,7 @@ void check(const Options& o) {
            "--fit-gbps {}: it is the rate of the links in --fit, to be compared with --inter-gbps",
            o.fit_gbps);
   check_threads(o.threads);
-  validate_options(o.train);
+  check_fixed_plan(o.train);
 }
 
 /// Mean moments of a few steps on this machine, on one rank.

@@ -45,6 +45,7 @@ public:
     held_.clear();
   }
 
+  double elapsed() const { return seconds_since(start_); }
   const std::vector<double>& ready() const { return ready_; }
 
 private:
@@ -66,17 +67,16 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup)
     : setup_(setup),
       device_(make_cpu_device(setup.threads)),
       comm_(make_comm(world, setup.plan)),
-      alone_(make_mpi_comm(MPI_COMM_SELF)),
       layout_(setup.config),
       queue_(device_->make_queue()),
-      params_(*device_, DType::f32, {layout_.size()}),
-      gradients_(memory_for(*comm_, *device_), DType::f32, {layout_.size()}),
+      params_(setup.sharded ? memory_for(comm_, *device_) : *device_, DType::f32, {layout_.size()}),
+      gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
       model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences),
              {.weights = params_, .matrices = params_, .gradients = gradients_}),
-      reducer_(layout_, *comm_, *device_, gradients_, setup.bucket_bytes),
-      keeper_(layout_, *alone_, *device_, gradients_, setup.bucket_bytes),
-      optimizer_(layout_, *device_, params_, gradients_, {}),
+      reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? *params_ : Tensor{},
+               nullptr),
+      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.shards().all_updated()),
       scalars_(*device_) {
   initialize_weights(layout_, setup.config, 1, params_);
   int32_t* const tokens = tokens_->data<int32_t>();
@@ -89,30 +89,39 @@ OwnStep::Took OwnStep::operator()(Reducing how) {
   Took took;
   const double cpu = cpu_of_other_threads();
   const auto start = Clock::now();
-  Reducer& reducer = how == Reducing::none ? keeper_ : reducer_;
+  comm_.set_silent(how == Reducing::none);
   const float scale = 1.0F / static_cast<float>(setup_.global_batch * setup_.config.context);
   scalars_.reset(*queue_);
   for (int64_t first = 0; first < setup_.sequences; first += setup_.micro_batch) {
     const Range part{first, std::min(first + setup_.micro_batch, setup_.sequences)};
     const bool last = part.end == setup_.sequences;
-    reducer.begin_micro(last, *queue_);
-    Herald herald(reducer, how == Reducing::afterwards, layout_.sections().size());
-    const auto micro_start = Clock::now();
-    model_.train(
-        {.inputs = tokens_->slice(part), .targets = tokens_->slice(part)}, scalars_.device().flat({0, 1}),
-        {.scale = scale, .write = first == 0 ? Write::overwrite : Write::accumulate}, herald, *queue_);
+    const Write write = reducer_.begin_micro(last, *queue_);
+    Herald herald(reducer_, how == Reducing::afterwards, layout_.sections().size());
+    model_.train({.inputs = tokens_->slice(part), .targets = tokens_->slice(part)},
+                 reducer_.loss_of_micro(scalars_.device()), {.scale = scale, .write = write}, herald,
+                 *queue_);
     if (!last) continue;
     queue_->synchronize();
-    took.backward = seconds_since(micro_start);
+    took.backward = herald.elapsed();
     took.ready = herald.ready();
     herald.release();
   }
-  reducer.finish(scalars_.device(), 1.0, *queue_);
-  optimizer_.step(step_++, 1e-4, scalars_.device(), {{0, layout_.size()}}, *queue_);
+  reducer_.finish(scalars_.device(), 1.0, *queue_);
+  reducer_.update(
+      [&](const std::vector<Range>& ranges) {
+        optimizer_.step(step_, 1e-4, scalars_.device(), ranges, *queue_);
+      },
+      *queue_);
+  ++step_;
   queue_->synchronize();
   took.seconds = seconds_since(start);
   took.other_threads = cpu_of_other_threads() - cpu;
   return took;
+}
+
+void OwnStep::settle() {
+  reducer_.wait_for_params();
+  queue_->synchronize();
 }
 
 std::vector<int64_t> OwnStep::section_bytes() const {
@@ -139,6 +148,20 @@ GptConfig bench_config(const std::string& name, int64_t context, int64_t vocabul
   config.dropout = 0.0F;
   validate_config(config);
   return config;
+}
+
+TrainOptions fixed_plan() {
+  TrainOptions options;
+  options.reduction = "hierarchical";
+  options.inter = "ring";
+  return options;
+}
+
+void check_fixed_plan(const TrainOptions& options) {
+  validate_options(options);
+  validate(options.reduction == "flat" || options.reduction == "hierarchical",
+           "--reduction {}: use flat or hierarchical here", options.reduction);
+  validate(options.inter != "auto", "--inter auto: use mpi, ring or halving here");
 }
 
 void check_threads(int64_t threads) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "bench/silent_comm.hpp"
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
 #include "train/adamw.hpp"
+#include "train/options.hpp"
 #include "train/reducer.hpp"
 #include "train/step_scalars.hpp"
 
@@ -29,6 +31,7 @@ struct StepSetup {
   int threads = 1;
   CommPlan plan;
   int64_t bucket_bytes = int64_t{25} << 20;
+  bool sharded = false;  ///< ZeRO-1: the optimizer's work is divided as plan.sharding says
 };
 
 /// Training steps of this program on random tokens.
@@ -47,18 +50,21 @@ public:
   /// One step; all ranks the same kind.
   Took operator()(Reducing how);
 
+  /// Waits for what the last step left under way: parameters that others updated. Collective.
+  void settle();
+
   /// Bytes of gradients by section, in the order in which backward finishes them.
   std::vector<int64_t> section_bytes() const;
 
 private:
   StepSetup setup_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Comm> comm_, alone_;
+  SilentComm comm_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;
   TensorBuffer params_, gradients_, tokens_;
   Gpt model_;
-  Reducer reducer_, keeper_;
+  Reducer reducer_;
   AdamW optimizer_;
   StepScalars scalars_;
   int64_t step_ = 0;
@@ -66,6 +72,11 @@ private:
 
 /// The model of a preset with another context and vocabulary, without dropout. @throws Error(usage)
 GptConfig bench_config(const std::string& preset, int64_t context, int64_t vocabulary);
+
+/// Defaults without anything that a run would choose by measuring.
+TrainOptions fixed_plan();
+/// @throws Error(usage) where the plan of sums leaves a choice, or is the tree
+void check_fixed_plan(const TrainOptions& options);
 
 /// @throws Error(usage)
 void check_threads(int64_t threads);

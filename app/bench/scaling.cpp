@@ -23,7 +23,7 @@ struct Options {
   int64_t global_batch = 0;
   int64_t threads = 1;
   int64_t steps = 3, rounds = 5;
-  TrainOptions train;
+  TrainOptions train = fixed_plan();
   std::string json, plot;
 };
 
@@ -54,9 +54,7 @@ ScalingBench bench_of(const Options& options, int size) {
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
   validate(options.threads >= 1 && options.threads <= 4096, "--threads {}: use 1 to 4096", options.threads);
-  validate_options(options.train);
-  validate(options.train.reduction == "flat" || options.train.reduction == "hierarchical",
-           "--reduction {}: scaling measures flat and hierarchical", options.train.reduction);
+  check_fixed_plan(options.train);
   ScalingBench bench{
       .preset = options.preset,
       .config = bench_config(options.preset, options.context, options.vocabulary),
@@ -68,10 +66,12 @@ ScalingBench bench_of(const Options& options, int size) {
       .plan = comm_plan(options.train),
       .plan_name = options.train.reduction,
       .bucket_bytes = static_cast<int64_t>(options.train.bucket_mb * 0x1p20),
+      .sharded = options.train.zero != "0",
       .steps = options.steps,
       .rounds = options.rounds};
   if (options.train.reduction == "hierarchical")
     bench.plan_name += fmt::format("/{}/{}", options.train.inter, options.train.wire);
+  if (bench.sharded) bench.plan_name += options.train.zero == "node" ? ", ZeRO-1 in the node" : ", ZeRO-1";
   if (options.kind != "strong") bench.kinds.push_back(ScalingKind::weak);
   if (options.kind != "weak") bench.kinds.push_back(ScalingKind::strong);
   validate(options.global_batch >= 0 && (options.kind == "weak" || bench.global_batch >= bench.ranks.back()),
@@ -102,6 +102,7 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
       ("reduction", option(o.train.reduction, "NAME"), "flat, hierarchical")
       ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving")
       ("wire", option(o.train.wire, "TYPE"), "fp32; bf16; fp32,bf16 (in the node, between nodes)")
+      ("zero", option(o.train.zero, "NAME"), "optimizer state: 0 all on each rank; 1 divided over ranks; node: in a node")
       ("bucket-mb", option(o.train.bucket_mb, "MIB"), "gradients reduced at a time")
       ("node-layout", option(o.train.node_layout, "LAYOUT"),
        "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank");

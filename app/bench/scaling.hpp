@@ -27,7 +27,8 @@ struct ScalingBench {
   CommPlan plan;
   std::string plan_name;
   int64_t bucket_bytes = int64_t{25} << 20;
-  int64_t steps = 3;  ///< a round, of each kind of Reducing
+  bool sharded = false;  ///< ZeRO-1
+  int64_t steps = 3;     ///< a round, of each kind of Reducing
   int64_t rounds = 5;
 };
 

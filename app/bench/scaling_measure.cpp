@@ -27,7 +27,8 @@ StepSetup setup_of(const ScalingBench& bench, const World& part, ScalingKind kin
           .global_batch = global,
           .threads = bench.threads,
           .plan = bench.plan,
-          .bucket_bytes = bench.bucket_bytes};
+          .bucket_bytes = bench.bucket_bytes,
+          .sharded = bench.sharded};
 }
 
 /// One round of one point: means over its steps, of the slowest rank.
@@ -40,6 +41,7 @@ void measure_round(const World& part, const ScalingBench& bench, ScalingPoint& p
   step(Reducing::overlapped);  // first touch and creation of primitives
 
   const auto block = [&](Reducing how, Times& seconds, Times* thread) {
+    step.settle();
     part.barrier();
     double sums[2] = {0.0, 0.0};
     for (int64_t i = 0; i < bench.steps; ++i) {

@@ -53,9 +53,10 @@ public:
   /// What does not divide into equal aligned parts: reduced everywhere and updated by all.
   Range tail(int64_t count) const;
 
-protected:
   /// Ranks that own a part.
   virtual int64_t owners() const { return size(); }
+
+protected:
   /// Elements of one owner's part.
   int64_t part_size(int64_t count) const;
 };

@@ -168,6 +168,15 @@ class Scaling(Bench):
             self.assertLessEqual(max(point["ready_s"]), point["backward_end_s"] * (1 + 1e-9))
         self.assertEqual(len(re.findall(r"(?m)^ +\d \|#", done.out)), 6)
 
+    def test_divided_optimizer_state(self):
+        for zero in (1, "node"):
+            _, figures = self.bench(
+                "scaling", *TINY_MODEL, "--zero", zero, "--kind", "weak", "--steps", 2, "--rounds", 1,
+                "--node-layout", "2,1", ranks=3,
+            )  # fmt: skip
+            self.assertEqual([point["ranks"] for point in figures["points"]], [1, 2, 3])
+            self.assertIn("ZeRO-1", figures["plan"])
+
     def test_a_plot(self):
         self.need(shutil.which("gnuplot"), "gnuplot is not installed")
         plot = self.path("scaling.svg")
