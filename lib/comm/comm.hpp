@@ -57,31 +57,35 @@ protected:
 };
 
 enum class Reduction { flat, hierarchical, tree };
-enum class Inter { library, ring, halving };
+enum class Inter { library, ring, halving, tree };
 enum class Sharding { world, node };
+
+/// Elements that travel in one call of the MPI library at most: it counts in int, and some transports count
+/// bytes so too.
+constexpr int64_t default_chunk = int64_t{1} << 26;
 
 /// How sums are formed. The bits of a sum are a function of this, the ranks and their layout.
 struct CommPlan {
   Reduction reduction = Reduction::hierarchical;
-  Inter inter = Inter::ring;            ///< hierarchical: between nodes
-  DType wire_node = DType::f32;         ///< what f32 data travels as, inside a node; f32 or bf16
-  DType wire_peers = DType::f32;        ///< and between nodes
-  Sharding sharding = Sharding::world;  ///< whether owned() divides over all ranks or inside the node only
-  bool shared_windows = true;  ///< hierarchical: ranks of a node share memory where there is room for it
+  Inter inter = Inter::ring;               ///< hierarchical: between nodes
+  DType wire_node = DType::f32;            ///< what f32 sums travel as inside a node: f32 or bf16
+  DType wire_peers = DType::f32;           ///< and between nodes
+  Sharding sharding = Sharding::world;     ///< whether owned() divides over all ranks or inside the node only
+  bool shared_windows = true;              ///< hierarchical: ranks of a node share memory where there is room
+  int64_t block_bytes = int64_t{1} << 20;  ///< hierarchical: of a lane that goes through the hops at a time
+  int64_t window = 4;                      ///< blocks under way at a time
+  int64_t chunk = default_chunk;
 };
 
 /// Collective over the world.
 std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan);
 
-/// Elements that travel in one MPI call: MPI counts in int, and some transports count bytes so too.
-constexpr int64_t default_chunk = int64_t{1} << 26;
-
-/// Flat: one MPI communicator. Holds a duplicate of `group`; collective over it.
+/// Flat: the library's collectives over one communicator. Holds a duplicate of `group`; collective over it.
 std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, int64_t chunk = default_chunk);
 
 /// Reduce-scatter inside the node, all-reduce between peers, all-gather inside the node (docs/reduction.md).
 /// Uneven nodes: with k the smallest number of ranks on a node, the node's sum goes to k lanes; surplus ranks
 /// only add and receive. Collective over the world.
-std::unique_ptr<Comm> make_hierarchical_comm(const World& world, int64_t chunk = default_chunk);
+std::unique_ptr<Comm> make_hierarchical_comm(const World& world, const CommPlan& plan = {});
 
 }  // namespace gpt

@@ -1,10 +1,17 @@
 #include "base/contracts.hpp"
+#include "base/error.hpp"
 #include "comm/comm.hpp"
+#include "comm/division.hpp"
+#include "comm/exchange.hpp"
 #include "comm/mpi_group.hpp"
 #include "comm/node_layout.hpp"
+#include "comm/node_memory.hpp"
+#include "comm/pipeline.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -16,77 +23,124 @@ NodeOfRank gather_layout(const World& world) {
   return layout;
 }
 
+std::unique_ptr<Exchange> make_inter(Inter inter, MPI_Comm peers) {
+  switch (inter) {
+    case Inter::library:
+      return make_library(peers);
+    case Inter::halving:
+      return make_halving(peers);
+    case Inter::tree: {
+      int size = 0;
+      check_mpi(MPI_Comm_size(peers, &size));
+      return make_direct(peers, as_tree(size));
+    }
+    case Inter::ring:
+      break;
+  }
+  return make_ring(peers);
+}
+
+const char* name_of(Inter inter) {
+  switch (inter) {
+    case Inter::library:
+      return "MPI";
+    case Inter::halving:
+      return "halving";
+    case Inter::tree:
+      return "a tree";
+    case Inter::ring:
+      break;
+  }
+  return "a ring";
+}
+
+/// What is done to every block, in this order.
+struct Steps {
+  bool reduce_in_node = false;
+  bool reduce_between = false;
+  bool gather_between = false;
+  bool gather_in_node = false;
+
+  bool sums() const { return reduce_in_node; }
+};
+constexpr Steps all_steps{true, true, true, true};
+
 /// A lane is the ranks with one index on their nodes; there are as many lanes as the smallest node has ranks,
 /// so that every lane reaches every node. A node's sum is cut over its lanes; ranks beyond them only add and
 /// receive.
 class HierarchicalComm final : public Comm {
 public:
-  HierarchicalComm(const World& world, int64_t chunk)
-      : rank_(world.rank()),
+  HierarchicalComm(const World& world, const CommPlan& plan)
+      : plan_(plan),
+        rank_(world.rank()),
         layout_(gather_layout(world)),
         place_(place_of(rank_, layout_)),
         lanes_(std::ranges::min(ranks_per_node(layout_))),
-        node_(world.node(), chunk) {
-    if (in_lane()) peers_.emplace(world.peers(), chunk);
-    ensures(!in_lane() || peers_->size() == place_.nodes);
+        single_ranks_(std::ranges::max(ranks_per_node(layout_)) == 1),
+        world_(world.world(), plan.chunk),
+        node_order_(plan.inter == Inter::tree ? as_tree(place_.size) : in_turn(place_.size)),
+        node_sum_(make_direct(world.node(), node_order_, plan.wire_node)),
+        node_copy_(make_direct(world.node(), node_order_)) {
+    if (plan.shared_windows && place_.size > 1) {
+      memory_.emplace(world.node());
+      progress_.emplace(*memory_);
+    }
+    if (in_lane() && place_.nodes > 1) {
+      between_ = make_inter(plan.inter, world.peers());
+      between_rounded_ = make_direct(world.peers(), in_turn(place_.nodes), plan.wire_peers);
+    }
   }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(layout_.size()); }
+
   std::string name() const override {
-    return fmt::format("hierarchical MPI, {} ranks a node", fmt::join(ranks_per_node(layout_), ","));
+    std::string text = fmt::format("hierarchical, {} ranks a node", fmt::join(ranks_per_node(layout_), ","));
+    if (!single_ranks_) {
+      text += progress_ && progress_->works() ? ", shared memory" : ", messages";
+      text += " inside";
+      if (plan_.wire_node == DType::bf16) text += " in bf16";
+    }
+    if (place_.nodes > 1) {
+      text += fmt::format(", {} between", plan_.wire_peers == DType::bf16 ? "direct" : name_of(plan_.inter));
+      if (plan_.wire_peers == DType::bf16) text += " in bf16";
+    }
+    return text;
   }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {
-    queue.host([this, out, in] { all_reduce_now(out, in); });
+    expects(out.size() == in.size() && out.dtype() == in.dtype());
+    if (out.raw() != in.raw()) queue.copy(out, in);
+    give(out, all_steps, all_steps, queue);
   }
 
   void reduce_scatter(Tensor data, Queue& queue) override {
-    queue.host([this, data] {
-      const std::vector<Range> lanes = lanes_of_main(data.size());
-      node_.reduce_scatter(data, data, lanes);
-      if (in_lane()) {
-        const Tensor lane = data.flat(lanes[index()]);
-        peers_->reduce_scatter(lane, lane, peer_parts(lane.size()));
-      }
-      const Tensor rest = data.flat(tail(data.size()));
-      all_reduce_now(rest, rest);
-    });
+    const bool whole_lane = plan_.sharding == Sharding::node;
+    give(data, {.reduce_in_node = true, .reduce_between = true, .gather_between = whole_lane}, all_steps,
+         queue);
   }
 
   void all_gather(Tensor data, Queue& queue) override {
-    queue.host([this, data] {
-      const std::vector<Range> lanes = lanes_of_main(data.size());
-      if (in_lane()) {
-        const Tensor lane = data.flat(lanes[index()]);
-        peers_->all_gather(lane, peer_parts(lane.size()));
-      }
-      node_.all_gather(data, lanes);
-    });
+    const bool between = plan_.sharding == Sharding::world;
+    give(data, {.gather_between = between, .gather_in_node = true}, {}, queue);
   }
 
   void broadcast(Tensor data, int root, Queue& queue) override {
-    queue.host([this, data, root] {
-      const NodePlace from = place_of(root, layout_);
-      if (place_.node == from.node) node_.broadcast(data, from.index);
-      if (place_.index == 0) peers_->broadcast(data, from.node);
-      if (place_.node != from.node) node_.broadcast(data, 0);
-    });
+    start(queue, [this, data, root](Requests& requests) { world_.broadcast(requests, data, root); });
   }
 
   void barrier(Queue& queue) override {
-    queue.host([this] {
-      node_.barrier();
-      if (place_.index == 0) peers_->barrier();
-      node_.barrier();
-    });
+    start(queue, [this](Requests& requests) { world_.barrier(requests); });
   }
+
+  Allocator* allocator() override { return progress_ && progress_->works() ? &*memory_ : nullptr; }
 
   Range owned(int64_t count) const override {
     if (!in_lane()) return {0, 0};
-    const Range lane = lanes_of_main(count)[index()];
-    const Range part = peer_parts(lane.size())[static_cast<size_t>(place_.node)];
-    return {lane.begin + part.begin, lane.begin + part.end};
+    const int64_t part = part_size(count);
+    const int64_t lane = place_.index * place_.nodes * part;
+    if (plan_.sharding == Sharding::node) return {lane, lane + place_.nodes * part};
+    return {lane + place_.node * part, lane + (place_.node + 1) * part};
   }
 
 protected:
@@ -94,39 +148,153 @@ protected:
 
 private:
   bool in_lane() const { return place_.index < lanes_; }
-  size_t index() const { return static_cast<size_t>(place_.index); }
 
-  void all_reduce_now(Tensor out, Tensor in) const {
-    const std::vector<Range> lanes = cut_aligned(out.size(), lanes_, place_.size, alignment);
-    node_.reduce_scatter(out, in, lanes);
-    if (in_lane()) {
-      const Tensor lane = out.flat(lanes[index()]);
-      peers_->all_reduce(lane, lane);
+  template <class Start>
+  static void start(Queue& queue, Start begin) {
+    queue.host([&queue, begin] {
+      Requests requests;
+      begin(requests);
+      poll([&] { return requests.are_done(); }, queue);
+    });
+  }
+
+  void give(Tensor data, Steps steps, Steps tail_steps, Queue& queue) {
+    queue.host([this, data, steps, tail_steps, &queue] { run(data, steps, tail_steps, queue); });
+  }
+
+  void run(Tensor data, Steps steps, Steps tail_steps, Queue& queue) {
+    if (size() == 1 || data.size() == 0) return;
+    Operation operation{
+        .data = data,
+        .division = {data.size(), lanes_, place_.nodes, block_bytes() / size_of(data.dtype())},
+        .shared = memory_ && memory_->holds(data),
+        .number = 0};
+    if (operation.shared) operation.number = progress_->begin();
+    run_pipeline(
+        operation.division.blocks(), window(),
+        [&](int64_t block, int64_t slot) {
+          const Steps& of_block = operation.division.is_tail(block) ? tail_steps : steps;
+          return work(operation, of_block, block, {next_tag(), scratch_[static_cast<size_t>(slot)]});
+        },
+        queue);
+    if (!operation.shared) return;
+    progress_->end(operation.number);
+    poll([&] { return progress_->all_ended(operation.number); }, queue);
+  }
+
+  struct Operation {
+    Tensor data;
+    Division division;
+    bool shared;     // the ranks of the node see each other's data
+    int64_t number;  // for progress_
+  };
+
+  Task work(const Operation& operation, Steps steps, int64_t block, Slot slot) {
+    const Pieces mine = in_lane() ? operation.division.pieces(operation.data, place_.index, block) : Pieces{};
+    Pieces of_node;
+    if (place_.size > 1 && operation.shared) {
+      co_await until([&] { return progress_->all_began(operation.number); });
+    } else if (place_.size > 1) {
+      of_node = pieces_of_node(operation, block);
     }
-    node_.all_gather(out, lanes);
+    if (steps.reduce_in_node && place_.size > 1) {
+      if (operation.shared)
+        sum_node(mine);
+      else
+        co_await node_sum_->reduce(of_node, slot);
+    }
+    Exchange* const between = exchange_between(operation.data.dtype(), steps.sums());
+    if (between != nullptr && steps.reduce_between && steps.gather_between)
+      co_await between->all_reduce(mine, slot);
+    else if (between != nullptr && steps.reduce_between)
+      co_await between->reduce(mine, slot);
+    else if (between != nullptr && steps.gather_between)
+      co_await between->gather(mine, slot);
+    const bool rounded = steps.sums() && plan_.wire_node == DType::bf16 &&
+                         operation.data.dtype() == DType::f32 && !single_ranks_;
+    if (rounded) round_to_wire(mine);
+    if (steps.gather_in_node && place_.size > 1) {
+      if (operation.shared)
+        spread_in_node(mine);
+      else
+        co_await (rounded ? node_sum_ : node_copy_)->gather(of_node, slot);
+    }
   }
 
-  // What each rank of the node has of everything but the tail.
-  std::vector<Range> lanes_of_main(int64_t count) const {
-    return cut_aligned(owners() * part_size(count), lanes_, place_.size, alignment);
+  // Whoever owns lane j of the node owns all that the lane's nodes will own.
+  Pieces pieces_of_node(const Operation& operation, int64_t block) const {
+    Pieces result(static_cast<size_t>(place_.size));
+    for (int lane = 0; lane < lanes_; ++lane) {
+      for (const auto& piece : operation.division.pieces(operation.data, lane, block))
+        result[static_cast<size_t>(lane)].push_back(piece.front());
+    }
+    return result;
   }
 
-  std::vector<Range> peer_parts(int64_t lane_size) const {
-    return cut_aligned(lane_size, place_.nodes, place_.nodes, alignment);
+  void sum_node(const Pieces& mine) const {
+    std::vector<Summand> summands(static_cast<size_t>(place_.size));
+    for (const auto& piece : mine) {
+      const Tensor& range = piece.front();
+      const bool rounded = range.dtype() == DType::f32 && plan_.wire_node == DType::bf16;
+      for (int member = 0; member < place_.size; ++member) {
+        summands[static_cast<size_t>(member)] = {memory_->at(member, range).raw(), range.dtype(),
+                                                 rounded && member != place_.index};
+      }
+      sum_arrays(range, summands, node_order_, rounded);
+    }
   }
 
+  void spread_in_node(const Pieces& mine) const {
+    for (const auto& piece : mine) {
+      const Tensor& range = piece.front();
+      for (int step = 1; step < place_.size; ++step) {
+        const Tensor theirs = memory_->at((place_.index + step) % place_.size, range);
+        std::memcpy(theirs.raw(), range.raw(), static_cast<size_t>(range.bytes()));
+      }
+    }
+  }
+
+  static void round_to_wire(const Pieces& mine) {
+    for (const auto& piece : mine) {
+      const Summand only{piece.front().raw(), piece.front().dtype()};
+      sum_arrays(piece.front(), {&only, 1}, in_turn(1), true);
+    }
+  }
+
+  // bf16 sums are rounded once at their owner, so they go to it directly.
+  Exchange* exchange_between(DType dtype, bool sums) const {
+    const bool rounded = dtype == DType::bf16 || (dtype == DType::f32 && plan_.wire_peers == DType::bf16);
+    return sums && rounded ? between_rounded_.get() : between_.get();
+  }
+
+  // The same on all ranks: also on those that carry no lane.
+  bool by_library() const { return place_.nodes > 1 && plan_.inter == Inter::library; }
+  int64_t window() const { return by_library() ? 1 : plan_.window; }
+  int64_t block_bytes() const { return by_library() ? plan_.chunk : plan_.block_bytes; }
+
+  // Wide enough that blocks under way on any two ranks never share one; within what MPI promises.
+  int next_tag() { return tag_ = (tag_ + 1) % 16384; }
+
+  CommPlan plan_;
   int rank_;
   NodeOfRank layout_;
   NodePlace place_;
   int lanes_;
-  MpiGroup node_;
-  std::optional<MpiGroup> peers_;
+  bool single_ranks_;
+  MpiGroup world_;
+  SumOrder node_order_;
+  std::unique_ptr<Exchange> node_sum_, node_copy_;
+  std::unique_ptr<Exchange> between_, between_rounded_;
+  std::optional<NodeMemory> memory_;
+  std::optional<NodeProgress> progress_;
+  std::vector<Scratch> scratch_ = std::vector<Scratch>(static_cast<size_t>(plan_.window));
+  int tag_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Comm> make_hierarchical_comm(const World& world, int64_t chunk) {
-  return std::make_unique<HierarchicalComm>(world, chunk);
+std::unique_ptr<Comm> make_hierarchical_comm(const World& world, const CommPlan& plan) {
+  return std::make_unique<HierarchicalComm>(world, plan);
 }
 
 }  // namespace gpt

@@ -1,5 +1,6 @@
 #include "comm/comm.hpp"
 #include "comm/mpi_group.hpp"
+#include "comm/pipeline.hpp"
 
 namespace gpt {
 namespace {
@@ -13,35 +14,50 @@ public:
   std::string name() const override { return "flat MPI"; }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {
-    queue.host([this, out, in] { group_.all_reduce(out, in); });
+    start(queue, [this, out, in](Requests& requests) { group_.all_reduce(requests, out, in); });
   }
 
   void reduce_scatter(Tensor data, Queue& queue) override {
-    queue.host([this, data] {
-      group_.reduce_scatter(data, data, parts(data.size()));
+    start(queue, [this, data](Requests& requests) {
+      for (int owner = 0; owner < size(); ++owner)
+        group_.reduce(requests, data.flat(part(data, owner)), owner);
       const Tensor rest = data.flat(tail(data.size()));
-      group_.all_reduce(rest, rest);
+      group_.all_reduce(requests, rest, rest);
     });
   }
 
   void all_gather(Tensor data, Queue& queue) override {
-    queue.host([this, data] { group_.all_gather(data, parts(data.size())); });
+    start(queue, [this, data](Requests& requests) {
+      for (int owner = 0; owner < size(); ++owner)
+        group_.broadcast(requests, data.flat(part(data, owner)), owner);
+    });
   }
 
   void broadcast(Tensor data, int root, Queue& queue) override {
-    queue.host([this, data, root] { group_.broadcast(data, root); });
+    start(queue, [this, data, root](Requests& requests) { group_.broadcast(requests, data, root); });
   }
 
   void barrier(Queue& queue) override {
-    queue.host([this] { group_.barrier(); });
+    start(queue, [this](Requests& requests) { group_.barrier(requests); });
   }
 
-  Range owned(int64_t count) const override { return parts(count)[static_cast<size_t>(rank())]; }
+  Range owned(int64_t count) const override { return part(count, rank()); }
 
 private:
-  std::vector<Range> parts(int64_t count) const {
-    return cut_aligned(size() * part_size(count), size(), size(), alignment);
+  template <class Start>
+  static void start(Queue& queue, Start begin) {
+    queue.host([&queue, begin] {
+      Requests requests;
+      begin(requests);
+      poll([&] { return requests.are_done(); }, queue);
+    });
   }
+
+  Range part(int64_t count, int owner) const {
+    const int64_t size = part_size(count);
+    return {owner * size, (owner + 1) * size};
+  }
+  Range part(const Tensor& data, int owner) const { return part(data.size(), owner); }
 
   MpiGroup group_;
 };

@@ -12,18 +12,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-/// Integer arithmetic, so that every instruction set rounds to nearest, ties to even, and keeps NaN.
-HWY_INLINE void store_rounded(Vector v, bfloat16* p) {
+/// The bfloat16 bits of each lane, in the lower half of a word. Integer arithmetic, so that every instruction
+/// set rounds to nearest, ties to even, and keeps NaN.
+HWY_INLINE auto rounded_bits(Vector v) {
   const hn::RebindToSigned<FloatTag> words;
-  const hn::Rebind<uint16_t, FloatTag> halves;
   const auto raw = hn::BitCast(words, v);
   const auto upper = hn::And(hn::ShiftRight<16>(raw), hn::Set(words, 0xFFFF));
   const auto tie_to_even = hn::And(upper, hn::Set(words, 1));
   const auto sum = hn::Add(raw, hn::Add(hn::Set(words, 0x7FFF), tie_to_even));
   const auto rounded = hn::And(hn::ShiftRight<16>(sum), hn::Set(words, 0xFFFF));
   const auto is_nan = hn::Gt(hn::And(raw, hn::Set(words, 0x7FFFFFFF)), hn::Set(words, 0x7F800000));
-  const auto result = hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(words, 0x40)), rounded);
-  hn::StoreU(hn::DemoteTo(halves, result), halves, reinterpret_cast<uint16_t*>(p));
+  return hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(words, 0x40)), rounded);
+}
+
+HWY_INLINE void store_rounded(Vector v, bfloat16* p) {
+  const hn::Rebind<uint16_t, FloatTag> halves;
+  hn::StoreU(hn::DemoteTo(halves, rounded_bits(v)), halves, reinterpret_cast<uint16_t*>(p));
+}
+
+HWY_INLINE Vector round_to_bfloat16(Vector v) {
+  return hn::BitCast(float_tag, hn::ShiftLeft<16>(rounded_bits(v)));
 }
 
 HWY_INLINE Vector load_widened(const bfloat16* p) {

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "comm/messages.hpp"
+#include "comm/task.hpp"
+#include "device/host_sum.hpp"
+#include "device/tensor.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace gpt {
+
+/// What each member of a group owns of a block, by member: ranges of one tensor, the same on all members.
+using Pieces = std::vector<std::vector<Tensor>>;
+
+/// Memory for messages of one block under way; grows to what is needed and stays.
+class Scratch {
+public:
+  /// Everything taken so far may be used anew.
+  void restart() { used_ = 0; }
+
+  /// `elements` of a type, aligned to a cache line. What was taken before stays where it is.
+  Tensor take(DType dtype, int64_t elements);
+
+private:
+  struct Chunk {
+    std::unique_ptr<std::byte[]> data;
+    int64_t bytes = 0;
+  };
+  std::vector<Chunk> chunks_;
+  size_t used_ = 0;
+};
+
+/// A block under way: what keeps its messages apart from those of others.
+struct Slot {
+  int tag = 0;
+  Scratch& scratch;
+};
+
+/// How the members of one group sum blocks. A sum takes two steps: `reduce` leaves the sum of pieces[i] at
+/// member i, `gather` copies each member's own pieces to all others. Both begin on all members in the same
+/// order under the same tags.
+class Exchange {
+public:
+  virtual ~Exchange() = default;
+
+  virtual Task reduce(const Pieces& pieces, Slot slot) = 0;
+  virtual Task gather(const Pieces& pieces, Slot slot) = 0;
+  /// Both.
+  virtual Task all_reduce(const Pieces& pieces, Slot slot);
+};
+
+/// Piece i passes all members and grows on its way: n−1 steps to neighbours, the fewest bytes, one message
+/// each way at a time (Patarasuk and Yuan 2009).
+std::unique_ptr<Exchange> make_ring(MPI_Comm group);
+
+/// Halves of what is left with ever nearer partners, and back by doubling: 2·log₂ n steps, the fewest bytes
+/// (Thakur et al. 2005). @throws Error(usage) unless the group's size is a power of two
+std::unique_ptr<Exchange> make_halving(MPI_Comm group);
+
+/// Every piece straight to its owner, who adds in `order`, rounds if `wire` is bf16, and sends the sum
+/// straight to all: two steps, the fewest bytes. f32 data travels as `wire`.
+std::unique_ptr<Exchange> make_direct(MPI_Comm group, SumOrder order, DType wire = DType::f32);
+
+/// The MPI library's nonblocking collectives. Since those of one communicator must start in the same order on
+/// all members, one block at a time.
+std::unique_ptr<Exchange> make_library(MPI_Comm group);
+
+}  // namespace gpt

@@ -1,0 +1,34 @@
+#include "comm/pipeline.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace gpt {
+
+void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_t index, int64_t slot)>& make,
+                  Queue& queue) {
+  std::vector<std::optional<Task>> slots(static_cast<size_t>(std::min(count, window)));
+  int64_t begun = 0, ended = 0, idle = 0;
+  while (ended < count) {
+    bool moved = false;
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      std::optional<Task>& task = slots[slot];
+      if (!task && begun < count) task.emplace(make(begun++, static_cast<int64_t>(slot)));
+      if (!task || !task->advance()) continue;
+      moved = true;
+      if (!task->is_done()) continue;
+      task.reset();
+      ++ended;
+    }
+    if (moved)
+      idle = 0;
+    else
+      queue.pause(idle++);
+  }
+}
+
+void poll(const std::function<bool()>& condition, Queue& queue) {
+  for (int64_t idle = 0; !condition(); ++idle) queue.pause(idle);
+}
+
+}  // namespace gpt
