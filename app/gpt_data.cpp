@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/notice.hpp"
+#include "command_line.hpp"
 #include "data/import_tokens.hpp"
 #include "data/inspect.hpp"
 #include "data/pack.hpp"
@@ -14,12 +15,10 @@
 #include <boost/program_options.hpp>
 #include <boost/version.hpp>
 #include <cstdio>
-#include <deque>
 #include <exception>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +27,7 @@ namespace gpt {
 namespace {
 
 namespace po = boost::program_options;
-using Arguments = std::vector<std::string>;
 
-constexpr unsigned help_width = 100;
 constexpr const char* default_dataset = "datasets/demo";
 
 constexpr const char* overview = R"(gpt_data makes, changes and examines datasets for gpt_mpi.
@@ -57,55 +54,11 @@ void check_output() {
   validate(flushed && std::ferror(stdout) == 0, ExitCode::failed, "cannot write standard output");
 }
 
-/// The options of one command and how they are read.
-class CommandLine {
-public:
-  /// @param positional  the option that arguments without a name belong to
-  CommandLine(std::string usage, const char* positional)
-      : usage_(std::move(usage)), positional_(positional) {}
-
-  po::options_description_easy_init group(const std::string& caption) {
-    groups_.emplace_back(caption, help_width);
-    return groups_.back().add_options();
-  }
-
-  /// False if help was wanted, and printed. @throws boost::program_options::error
-  bool parse(const Arguments& arguments) {
-    group("Help")("help,h", "print this");
-    po::options_description all("", help_width);
-    for (const auto& options : groups_) all.add(options);
-    po::positional_options_description places;
-    places.add(positional_, -1);
-    po::variables_map values;
-    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(), values);
-    if (values.contains("help")) {
-      std::ostringstream text;
-      text << usage_ << '\n' << all;
-      print("{}", text.str());
-      return false;
-    }
-    po::notify(values);
-    return true;
-  }
-
-private:
-  std::string usage_;
-  const char* positional_;
-  std::deque<po::options_description> groups_;
-};
-
-template <class T>
-po::typed_value<T>* option(T& target, const char* name) {
-  return po::value<T>(&target)->default_value(target, fmt::format("{}", target))->value_name(name);
-}
-
-po::typed_value<std::vector<std::string>>* list(std::vector<std::string>& target, const char* name) {
-  return po::value<std::vector<std::string>>(&target)->multitoken()->value_name(name);
-}
-
-po::typed_value<std::string>* required(std::string& target, const char* name) {
-  return po::value<std::string>(&target)->required()->value_name(name);
+/// False if help was wanted, and printed.
+bool parse(CommandLine& line, const Arguments& arguments) {
+  const std::optional<std::string> help = line.parse(arguments);
+  if (help) print("{}", *help);
+  return !help;
 }
 
 uint64_t checked_seed(int64_t seed) {
@@ -166,7 +119,7 @@ ExitCode run_pack(const Arguments& arguments) {
       "val-fraction", option(options.val_fraction, "F"), "part of the tokens that is kept for validation")(
       "val-shards", option(options.val_shards, "N"), "validation shards")("seed", option(seed, "N"),
                                                                           "order of the documents");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   options.seed = checked_seed(seed);
   options.separator = unescape(options.separator);
   options.notice = [](const std::string& text) { gpt::notice(fmt::format("gpt_data: {}", text)); };
@@ -189,7 +142,7 @@ ExitCode run_synth(const Arguments& arguments) {
       "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
       "shards", option(options.shards, "N"), "training shards; the global batch must be a multiple")(
       "val-shards", option(options.val_shards, "N"), "validation shards");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   options.seed = checked_seed(seed);
   if (val_tokens) {
     validate(*val_tokens >= 0, "--val-tokens {}: use 0 (no validation part) or more", *val_tokens);
@@ -219,7 +172,7 @@ ExitCode run_import(const Arguments& arguments) {
       "val-fraction", option(options.val_fraction, "F"),
       "part kept for validation if no files are given for it")("val-shards", option(options.val_shards, "N"),
                                                                "validation shards");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   const std::map<std::string, TokenFormat> formats{
       {"auto", TokenFormat::automatic}, {"llmc", TokenFormat::llmc}, {"nanogpt", TokenFormat::nanogpt}};
   validate(formats.contains(format), "--format {}: use auto, llmc or nanogpt", format);
@@ -240,7 +193,7 @@ ExitCode run_reshard(const Arguments& arguments) {
       "out", required(options.out, "FOLDER"), "the new dataset's folder, new or empty")(
       "overwrite", option(options.overwrite, "true|false"), "replace a dataset that is there")(
       "shards", option(options.shards, "N"), "training shards; validation stays as it is");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   report(options.out, with_progress([&](const Progress& progress) { return reshard(options, progress); }));
   return ExitCode::finished;
 }
@@ -253,7 +206,7 @@ ExitCode run_inspect(const Arguments& arguments) {
   line.group("Options")("data", option(data, "FOLDER"), "the dataset")(
       "context", option(context, "N"), "window length to count windows for")("excerpt", option(excerpt, "N"),
                                                                              "tokens to show as text");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   print("{}", describe_dataset(data, context, excerpt));
   return ExitCode::finished;
 }
@@ -262,7 +215,7 @@ ExitCode run_verify(const Arguments& arguments) {
   std::string data = default_dataset;
   CommandLine line("gpt_data verify FOLDER: read a dataset and check all of it", "data");
   line.group("Options")("data", option(data, "FOLDER"), "the dataset");
-  if (!line.parse(arguments)) return ExitCode::finished;
+  if (!parse(line, arguments)) return ExitCode::finished;
   VerifyReport found;
   {
     TerminalProgress bar;

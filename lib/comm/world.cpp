@@ -36,7 +36,7 @@ CommHandle split(MPI_Comm comm, int color, int key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, color, key, &part));
   CommHandle handle(part);
-  check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
+  if (handle) check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
   return handle;
 }
 
@@ -91,14 +91,42 @@ World::World(int& argc, char**& argv) : program_(program_name(argc > 0 ? argv[0]
   local_size_ = place.size;
 }
 
+World::World(const World& whole, CommHandle part)
+    : program_(whole.program_), world_(part.get()), part_(std::move(part)), host_(whole.host_) {
+  check_mpi(MPI_Comm_rank(world_, &rank_));
+  check_mpi(MPI_Comm_size(world_, &size_));
+  const auto first_of = [&](int node) {
+    std::vector<int> nodes(static_cast<size_t>(size_));
+    check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, world_));
+    return number_nodes(nodes);
+  };
+  found_ = first_of(whole.found_[static_cast<size_t>(whole.rank_)]);
+  const NodePlace place = place_of(rank_, found_);
+  local_rank_ = place.index;
+  local_size_ = place.size;
+  const NodeOfRank nodes = first_of(whole.node_index_);
+  pretended_ = nodes != found_;
+  split_nodes(nodes);
+}
+
+std::unique_ptr<World> World::first(int ranks) const {
+  expects(node_ && ranks >= 1 && ranks <= size_);
+  const bool inside = rank_ < ranks;
+  CommHandle part = split(world_, inside ? 0 : MPI_UNDEFINED, rank_);
+  if (!inside) return nullptr;
+  return std::unique_ptr<World>(new World(*this, std::move(part)));
+}
+
 World::~World() {
   if (std::uncaught_exceptions() > 0) {
     node_.release();
     peers_.release();
+    part_.release();
     return;
   }
   node_.reset();
   peers_.reset();
+  part_.reset();
   if (owns_mpi_) MPI_Finalize();
 }
 
@@ -117,13 +145,17 @@ void World::set_layout(const NodeLayout& layout) {
   pretended_ = nodes != found_;
   disagreement_ = host_disagreement(nodes, hosts);
 
+  split_nodes(nodes);
+}
+
+void World::split_nodes(const NodeOfRank& nodes) {
   const NodePlace place = place_of(rank_, nodes);
   node_index_ = place.node;
   nodes_ = place.nodes;
   node_rank_ = place.index;
   node_size_ = place.size;
-  node_ = split(MPI_COMM_WORLD, node_index_, rank_);
-  peers_ = split(MPI_COMM_WORLD, node_rank_, node_index_);
+  node_ = split(world_, node_index_, rank_);
+  peers_ = split(world_, node_rank_, node_index_);
 }
 
 void World::everywhere(const std::function<void()>& work) const {
@@ -136,7 +168,7 @@ void World::everywhere(const std::function<void()>& work) const {
     code = std::max(exit_code_of(error), 1);
   }
   std::vector<int> codes(static_cast<size_t>(size_));
-  check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, world_));
   const auto failed = std::ranges::find_if(codes, [](int other) { return other != 0; });
   if (failed == codes.end()) return;
 
@@ -151,15 +183,11 @@ void World::everywhere(const std::function<void()>& work) const {
       static_cast<ExitCode>(codes[first]));
 }
 
-std::string World::broadcast(std::string text) const {
-  return broadcast_text(std::move(text), MPI_COMM_WORLD);
-}
+std::string World::broadcast(std::string text) const { return broadcast_text(std::move(text), world_); }
 
-std::vector<std::string> World::gather(std::string_view text) const {
-  return gather_texts(text, MPI_COMM_WORLD);
-}
+std::vector<std::string> World::gather(std::string_view text) const { return gather_texts(text, world_); }
 
-void World::barrier() const { check_mpi(MPI_Barrier(MPI_COMM_WORLD)); }
+void World::barrier() const { check_mpi(MPI_Barrier(world_)); }
 
 int World::fail(const std::exception& error) const {
   const int code = exit_code_of(error);

@@ -4,6 +4,7 @@
 #include "base/mpi.hpp"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,11 @@ public:
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  /// The first `ranks` ranks as a world of their own, on the nodes that this world's layout gives them; null
+  /// on the other ranks. For measuring how work scales: an error in a part must end the whole job, so that
+  /// the caller turns a SharedError of the part into an Error. Collective; after set_layout.
+  std::unique_ptr<World> first(int ranks) const;
+
   /// Builds `node` and `peers`. Collective; called once, before either is used.
   /// @throws Error(usage) if the layout does not add up to the job's size or joins ranks of different hosts
   void set_layout(const NodeLayout& layout);
@@ -59,7 +65,7 @@ public:
   /// A sentence for the log when ranks with one host name stand on different nodes; else empty.
   const std::string& layout_disagreement() const { return disagreement_; }
 
-  MPI_Comm world() const { return MPI_COMM_WORLD; }
+  MPI_Comm world() const { return world_; }
   MPI_Comm node() const { return node_.get(); }
   MPI_Comm peers() const { return peers_.get(); }
 
@@ -79,8 +85,13 @@ public:
   int fail(const std::exception& error) const;
 
 private:
+  World(const World& whole, CommHandle part);
+  void split_nodes(const std::vector<int>& node_of_rank);
+
   std::string program_;
   bool owns_mpi_ = false;
+  MPI_Comm world_ = MPI_COMM_WORLD;
+  CommHandle part_;  // where this is a part of a world
   int rank_ = 0;
   int size_ = 1;
   std::string host_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -165,6 +166,33 @@ TEST_CASE("ranks that were given different layouts are refused") {
   const auto error =
       error_of([&] { world.set_layout({world.rank() == last ? "@" : fmt::format("{}", world.size())}); });
   CHECK(ranks_with(error && error->code() == ExitCode::usage) == world.size());
+}
+
+TEST_CASE("the first ranks are a world of their own on the same nodes") {
+  const TestWorld probe;
+  for (const std::string& layout : test::layouts_for(probe.size())) {
+    TestWorld world;
+    world.set_layout({layout});
+    for (int ranks = 1; ranks <= world.size(); ++ranks) {
+      CAPTURE(layout);
+      CAPTURE(ranks);
+      const std::unique_ptr<World> part = world.first(ranks);
+      CHECK((part != nullptr) == (world.rank() < ranks));
+      if (!part) continue;
+      CHECK(part->rank() == world.rank());
+      CHECK(part->size() == ranks);
+      CHECK(part->node_index() == world.node_index());
+      CHECK(part->node_rank() == world.node_rank());
+      int ones = 1;
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, &ones, 1, MPI_INT, MPI_SUM, part->node()));
+      CHECK(ones == part->node_size());
+      CHECK(part->gather(std::to_string(part->rank())).size() == static_cast<size_t>(ranks));
+      const auto error = error_of([&] {
+        part->everywhere([&] { validate(part->rank() != ranks - 1, "the last rank of the part fails"); });
+      });
+      CHECK((error && std::string(error->what()).find("the last rank") != std::string::npos));
+    }
+  }
 }
 
 }  // namespace gpt

@@ -1,0 +1,108 @@
+#include "bench/comm_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+
+namespace gpt {
+namespace {
+
+struct Bandwidth {
+  double algorithm, bus;  // bytes per second
+};
+
+Bandwidth bandwidth(const Machine& machine, const CommBench& bench, const CommResult& result) {
+  const double algorithm = static_cast<double>(result.bytes) / result.times.median();
+  return {algorithm, algorithm * bus_factor(bench.collective, machine.ranks)};
+}
+
+std::string cells(const Machine& machine, const CommBench& bench, const CommResult* result) {
+  if (result == nullptr) return "";
+  const auto [algorithm, bus] = bandwidth(machine, bench, *result);
+  return fmt::format(" {:>11.1f} {:>11.1f} {:>7.3f} {:>7.3f} {:>8}", result->times.median() * 1e6,
+                     result->times.least() * 1e6, algorithm / 1e9, bus / 1e9, result->wrong);
+}
+
+const CommResult* find(const std::vector<CommResult>& results, int64_t bytes, const std::string& contender,
+                       bool in_place) {
+  for (const CommResult& result : results)
+    if (result.bytes == bytes && result.contender == contender && result.in_place == in_place) return &result;
+  return nullptr;
+}
+
+}  // namespace
+
+Machine describe_machine(const World& world) {
+  Machine machine{.ranks = world.size(), .hosts = world.gather(world.host()), .ranks_per_node = {}};
+  machine.ranks_per_node.resize(static_cast<size_t>(world.nodes()));
+  for (const std::string& node : world.gather(std::to_string(world.node_index())))
+    ++machine.ranks_per_node[static_cast<size_t>(std::stoi(node))];
+  return machine;
+}
+
+void print_comm_table(const Machine& machine, const CommBench& bench,
+                      const std::vector<CommResult>& results) {
+  fmt::print("# {} {}, {} rank{} on {} node{} ({}), {} iterations{}\n", name_of(bench.collective),
+             name_of(bench.dtype), machine.ranks, machine.ranks == 1 ? "" : "s",
+             machine.ranks_per_node.size(), machine.ranks_per_node.size() == 1 ? "" : "s",
+             fmt::join(machine.ranks_per_node, "+"), bench.iterations,
+             bench.exact ? ", nothing else was sent" : "");
+  std::string places, columns, units;
+  for (const bool in_place : {false, true}) {
+    if (in_place ? !bench.in_place : !bench.out_of_place) continue;
+    places += fmt::format(" {:^48}", in_place ? "in place" : "out of place");
+    columns += fmt::format(" {:>11} {:>11} {:>7} {:>7} {:>8}", "median", "least", "algbw", "busbw", "#wrong");
+    units += fmt::format(" {:>11} {:>11} {:>7} {:>7} {:>8}", "us", "us", "GB/s", "GB/s", "");
+  }
+  fmt::print("# {:>11} {:>12} {:<32}{}\n", "", "", "", places);
+  fmt::print("# {:>11} {:>12} {:<32}{} {:>7}\n", "size", "count", "implementation", columns, "speed");
+  fmt::print("# {:>11} {:>12} {:<32}{} {:>7}\n", "bytes", "elements", "", units, "");
+  const bool compared = bench.in_place;  // the speed column
+  for (const int64_t bytes : bench.sizes) {
+    const CommResult* const first = find(results, bytes, bench.plans.front().name, compared);
+    for (const ContenderPlan& plan : bench.plans) {
+      const CommResult* const compared_result = find(results, bytes, plan.name, compared);
+      fmt::print("  {:>11} {:>12} {:<32}{}{} {:>6.2f}x\n", bytes, bytes / size_of(bench.dtype), plan.name,
+                 cells(machine, bench, find(results, bytes, plan.name, false)),
+                 cells(machine, bench, find(results, bytes, plan.name, true)),
+                 first->times.median() / compared_result->times.median());
+    }
+  }
+}
+
+nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
+                         const std::vector<CommResult>& results) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const CommResult& result : results) {
+    const auto [algorithm, bus] = bandwidth(machine, bench, result);
+    rows.push_back({{"bytes", result.bytes},
+                    {"count", result.bytes / size_of(bench.dtype)},
+                    {"implementation", result.contender},
+                    {"in_place", result.in_place},
+                    {"median_s", result.times.median()},
+                    {"least_s", result.times.least()},
+                    {"times_s", result.times.all},
+                    {"algbw_bytes_per_s", algorithm},
+                    {"busbw_bytes_per_s", bus},
+                    {"wrong", result.wrong}});
+  }
+  return {{"benchmark", "comm"},
+          {"collective", name_of(bench.collective)},
+          {"dtype", name_of(bench.dtype)},
+          {"ranks", machine.ranks},
+          {"nodes", machine.ranks_per_node.size()},
+          {"ranks_per_node", machine.ranks_per_node},
+          {"hosts", machine.hosts},
+          {"iterations", bench.iterations},
+          {"results", rows}};
+}
+
+void write_json(const std::string& path, const nlohmann::json& json) {
+  std::ofstream file(path);
+  file << json.dump(1) << '\n';
+  file.close();
+  validate(!file.fail(), ExitCode::failed, "cannot write {}: does its folder exist, and is there room?",
+           path);
+}
+
+}  // namespace gpt

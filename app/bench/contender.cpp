@@ -1,0 +1,186 @@
+#include "bench/contender.hpp"
+
+#include "bench/byte_size.hpp"
+
+#include <climits>
+#include <utility>
+
+namespace gpt {
+namespace {
+
+class CommContender final : public Contender {
+public:
+  CommContender(const World& world, Device& device, const ContenderPlan& plan)
+      : name_(plan.name), comm_(make_comm(world, plan.plan)), queue_(device.make_communication_queue()) {}
+
+  std::string name() const override { return name_; }
+  Allocator* allocator() override { return comm_->allocator(); }
+
+  void run(Collective collective, Tensor out, Tensor in) override {
+    switch (collective) {
+      case Collective::all_reduce:
+        comm_->all_reduce(out, in, *queue_);
+        break;
+      case Collective::reduce_scatter:
+        comm_->reduce_scatter(out, *queue_);
+        break;
+      case Collective::all_gather:
+        comm_->all_gather(out, *queue_);
+        break;
+      case Collective::broadcast:
+        comm_->broadcast(out, 0, *queue_);
+        break;
+    }
+    queue_->synchronize();
+  }
+
+  std::vector<Piece> results(Collective collective, int64_t count) const override {
+    if (collective != Collective::reduce_scatter) return {{.at = {0, count}, .first = 0}};
+    const Range owned = comm_->owned(count);
+    const Range tail = comm_->tail(count);
+    return {{.at = owned, .first = owned.begin}, {.at = tail, .first = tail.begin}};
+  }
+
+  std::vector<Range> given(int64_t count) const override { return {comm_->owned(count), comm_->tail(count)}; }
+
+private:
+  std::string name_;
+  std::unique_ptr<Comm> comm_;
+  std::unique_ptr<Queue> queue_;
+};
+
+/// The library's blocking collectives, in one call each.
+class LibraryContender final : public Contender {
+public:
+  explicit LibraryContender(const World& world)
+      : comm_(world.world()), rank_(world.rank()), ranks_(world.size()) {}
+
+  std::string name() const override { return "mpi"; }
+
+  void run(Collective collective, Tensor out, Tensor in) override {
+    validate(out.size() <= INT_MAX, "--what mpi: one call takes up to {} elements: use smaller messages",
+             INT_MAX);
+    const MPI_Datatype type = type_of(out.dtype());
+    const int count = static_cast<int>(out.size());
+    void* const from = out.raw() == in.raw() ? MPI_IN_PLACE : in.raw();
+    switch (collective) {
+      case Collective::all_reduce:
+        return check_mpi(MPI_Allreduce(from, out.raw(), count, type, MPI_SUM, comm_));
+      case Collective::reduce_scatter:
+        return check_mpi(
+            MPI_Reduce_scatter(MPI_IN_PLACE, out.raw(), sizes(count).data(), type, MPI_SUM, comm_));
+      case Collective::all_gather:
+        return check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, type, out.raw(), sizes(count).data(),
+                                        begins(count).data(), type, comm_));
+      case Collective::broadcast:
+        return check_mpi(MPI_Bcast(out.raw(), count, type, 0, comm_));
+    }
+  }
+
+  std::vector<Piece> results(Collective collective, int64_t count) const override {
+    if (collective != Collective::reduce_scatter) return {{.at = {0, count}, .first = 0}};
+    const Range part = part_of(count, ranks_, rank_);
+    return {{.at = {0, part.size()}, .first = part.begin}};
+  }
+
+  std::vector<Range> given(int64_t count) const override { return {part_of(count, ranks_, rank_)}; }
+
+private:
+  static MPI_Datatype type_of(DType dtype) {
+    validate(dtype == DType::f32 || dtype == DType::f64,
+             "--what mpi: MPI has no {}: use --dtype f32 or f64, or leave mpi out", gpt::name_of(dtype));
+    return dtype == DType::f32 ? MPI_FLOAT : MPI_DOUBLE;
+  }
+  std::vector<int> sizes(int64_t count) const {
+    std::vector<int> all;
+    for (int rank = 0; rank < ranks_; ++rank)
+      all.push_back(static_cast<int>(part_of(count, ranks_, rank).size()));
+    return all;
+  }
+  std::vector<int> begins(int64_t count) const {
+    std::vector<int> all;
+    for (int rank = 0; rank < ranks_; ++rank)
+      all.push_back(static_cast<int>(part_of(count, ranks_, rank).begin));
+    return all;
+  }
+
+  MPI_Comm comm_;
+  int rank_, ranks_;
+};
+
+Inter inter_named(const std::string& name) {
+  if (name == "mpi") return Inter::library;
+  if (name == "ring") return Inter::ring;
+  validate(name == "halving", "--inter {}: use mpi, ring, halving", name);
+  return Inter::halving;
+}
+
+DType wire_named(const std::string& name) {
+  validate(name == "fp32" || name == "bf16", "--wire {}: use fp32, bf16, or two of them as in fp32,bf16",
+           name);
+  return name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+}  // namespace
+
+Collective collective_named(const std::string& name) {
+  for (const Collective one :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::broadcast})
+    if (name == name_of(one)) return one;
+  throw Error(fmt::format("--collective {}: use all_reduce, reduce_scatter, all_gather or broadcast", name),
+              ExitCode::usage);
+}
+
+const char* name_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::broadcast:
+      return "broadcast";
+  }
+  return "?";
+}
+
+double bus_factor(Collective collective, int ranks) {
+  const double share = static_cast<double>(ranks - 1) / ranks;
+  if (collective == Collective::all_reduce) return 2.0 * share;
+  return collective == Collective::broadcast ? 1.0 : share;
+}
+
+std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
+  std::vector<ContenderPlan> plans;
+  for (const std::string& what : names.what) {
+    if (what == "mpi") {
+      plans.push_back({.name = what, .library = true, .plan = {}});
+    } else if (what == "flat" || what == "tree") {
+      plans.push_back({.name = what,
+                       .library = false,
+                       .plan = {.reduction = what == "flat" ? Reduction::flat : Reduction::tree}});
+    } else {
+      validate(what == "hierarchical", "--what {}: use mpi, flat, hierarchical, tree", what);
+      for (const std::string& inter : names.inter)
+        for (const std::string& wire : names.wire) {
+          const std::vector<std::string> hops = split_list("wire", wire);
+          validate(hops.size() <= 2, "--wire {}: use fp32, bf16, or two of them as in fp32,bf16", wire);
+          plans.push_back({.name = fmt::format("{}/{}/{}", what, inter, wire),
+                           .library = false,
+                           .plan = {.reduction = Reduction::hierarchical,
+                                    .inter = inter_named(inter),
+                                    .wire_node = wire_named(hops.front()),
+                                    .wire_peers = wire_named(hops.back())}});
+        }
+    }
+  }
+  return plans;
+}
+
+std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan) {
+  if (plan.library) return std::make_unique<LibraryContender>(world);
+  return std::make_unique<CommContender>(world, device, plan);
+}
+
+}  // namespace gpt

@@ -1,0 +1,119 @@
+#include "bench/memory.hpp"
+
+#include "bench/known_sums.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+namespace {
+
+constexpr int64_t stream_passes = 3;
+
+/// a += b: two reads and one write an element.
+void stream_add(Tensor a, Tensor b) {
+  float* const to = a.data<float>();
+  const float* const from = b.data<float>();
+  const int64_t size = a.size();
+  for (int64_t i = 0; i < size; ++i) to[i] += from[i];
+}
+
+/// Seconds of the slowest rank.
+template <class Work>
+double timed(const World& world, Work work) {
+  world.barrier();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, world.world()));
+  return seconds;
+}
+
+}  // namespace
+
+MemoryResult measure_memory(const World& world, Device& device, const ContenderPlan& plan, int64_t bytes,
+                            int64_t rounds) {
+  const std::unique_ptr<Contender> own = make_contender(world, device, plan);
+  const std::unique_ptr<Contender> library =
+      make_contender(world, device, {.name = "mpi", .library = true, .plan = {}});
+  const int64_t count = bytes / size_of(DType::f32);
+  Allocator* const supplied = own->allocator();
+  Allocator& memory = supplied != nullptr ? *supplied : static_cast<Allocator&>(device);
+  const TensorBuffer data(memory, DType::f32, {count});
+  const TensorBuffer other(memory, DType::f32, {count});
+  const KnownSums known(world.rank(), world.size());
+
+  MemoryResult result{.bytes = bytes,
+                      .ranks = world.size(),
+                      .supplied = supplied != nullptr,
+                      .stream_bytes = 3 * bytes * world.size(),
+                      .stream = {},
+                      .reduce_scatter = {},
+                      .all_reduce = {},
+                      .library = {}};
+  const auto reduce = [&](Contender& contender, Collective collective) {
+    known.fill(data);
+    const double seconds = timed(world, [&] { contender.run(collective, data, data); });
+    for (const auto& [at, first] : contender.results(collective, count))
+      if (!at.empty()) result.wrong += known.wrong(data->flat(at), first);
+    return seconds;
+  };
+  known.fill(other);
+  for (int64_t round = 0; round <= rounds; ++round) {  // the first one touches and is not counted
+    known.fill(data);
+    double stream = 1e300;
+    for (int64_t pass = 0; pass < stream_passes; ++pass)
+      stream = std::min(stream, timed(world, [&] { stream_add(data, other); }));
+    const double scattered = reduce(*own, Collective::reduce_scatter);
+    const double summed = reduce(*own, Collective::all_reduce);
+    const double by_library = reduce(*library, Collective::all_reduce);
+    if (round == 0) continue;
+    result.stream.add(stream);
+    result.reduce_scatter.add(scattered);
+    result.all_reduce.add(summed);
+    result.library.add(by_library);
+  }
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_INT64_T, MPI_SUM, world.world()));
+  return result;
+}
+
+void print_memory(const MemoryResult& result) {
+  const auto row = [&](const char* what, const Times& times, double allowed) {
+    fmt::print(
+        "  {:<40} {:>8.1f} ms least {:>8.1f} ms median {:>5.0f} % of the bandwidth {:>6.1f} x "
+        "MPI_Allreduce\n",
+        what, times.least() * 1e3, times.median() * 1e3, 100.0 * allowed / times.median(),
+        result.library.median() / times.median());
+  };
+  fmt::print("memory: {} ranks of one node, {} bytes in {}, {} wrong\n", result.ranks, result.bytes,
+             result.supplied ? "shared windows" : "memory of each rank", result.wrong);
+  fmt::print(
+      "  {:<40} {:>8.1f} ms least {:>8.1f} ms median {:>8.1f} GB/s, two reads and one write, all ranks\n",
+      "stream add", result.stream.least() * 1e3, result.stream.median() * 1e3, result.bandwidth() / 1e9);
+  row("reduce_scatter, sums read in place", result.reduce_scatter, result.allowed_in_place());
+  row("all_reduce, every copy written", result.all_reduce, result.allowed_copies());
+  fmt::print("  {:<40} {:>8.1f} ms least {:>8.1f} ms median\n", "MPI_Allreduce", result.library.least() * 1e3,
+             result.library.median() * 1e3);
+}
+
+nlohmann::json memory_json(const MemoryResult& result) {
+  const auto times = [](const Times& of) {
+    return nlohmann::json{{"median_s", of.median()}, {"least_s", of.least()}, {"times_s", of.all}};
+  };
+  return {{"benchmark", "memory"},
+          {"bytes", result.bytes},
+          {"ranks", result.ranks},
+          {"supplied", result.supplied},
+          {"stream_bytes", result.stream_bytes},
+          {"stream", times(result.stream)},
+          {"reduce_scatter", times(result.reduce_scatter)},
+          {"all_reduce", times(result.all_reduce)},
+          {"mpi_allreduce", times(result.library)},
+          {"share_in_place", result.allowed_in_place() / result.reduce_scatter.median()},
+          {"share_copies", result.allowed_copies() / result.all_reduce.median()},
+          {"wrong", result.wrong}};
+}
+
+}  // namespace gpt

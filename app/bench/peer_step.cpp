@@ -1,0 +1,44 @@
+#include "bench/peer_step.hpp"
+
+#include "base/error.hpp"
+
+#include <boost/process/args.hpp>
+#include <boost/process/io.hpp>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+
+namespace bp = boost::process;
+
+PeerStep::PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int64_t steps, int threads) {
+  std::vector<std::string> arguments = {peer.python, peer.script};
+  const auto add = [&](const char* name, int64_t value) {
+    arguments.push_back(std::string("--") + name);
+    arguments.push_back(std::to_string(value));
+  };
+  add("layers", config.layers);
+  add("heads", config.heads);
+  add("width", config.width);
+  add("context", config.context);
+  add("vocabulary", config.vocabulary);
+  add("batch", batch);
+  add("threads", threads);
+  add("steps", steps);
+  if (peer.compiled) arguments.emplace_back("--compile");
+  child_ = bp::child("/usr/bin/env", bp::args(arguments), bp::std_in<to_peer_, bp::std_out> from_peer_);
+  name_ = read().at("peer").get<std::string>();
+}
+
+std::vector<double> PeerStep::round() {
+  to_peer_ << std::endl;
+  return read().get<std::vector<double>>();
+}
+
+nlohmann::json PeerStep::read() {
+  std::string line;
+  validate(static_cast<bool>(std::getline(from_peer_, line)), ExitCode::failed,
+           "the peer ended: does this Python have PyTorch? Name another with --python");
+  return nlohmann::json::parse(line);
+}
+
+}  // namespace gpt

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "model/config.hpp"
+
+#include <boost/process/child.hpp>
+#include <boost/process/pipe.hpp>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+/// Which Python program is measured beside this one.
+struct Peer {
+  std::string python = "python3";
+  std::string script = "tests/peers/torch_step.py";
+  bool compiled = false;
+};
+
+/// Training steps in PyTorch, in a process of its own that computes only when asked.
+class PeerStep {
+public:
+  PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int64_t steps, int threads);
+
+  const std::string& name() const { return name_; }
+  /// Seconds of each step of one round.
+  std::vector<double> round();
+
+private:
+  nlohmann::json read();
+
+  boost::process::opstream to_peer_;
+  boost::process::ipstream from_peer_;
+  boost::process::child child_;
+  std::string name_;
+};
+
+}  // namespace gpt
