@@ -30,7 +30,7 @@ AGENT = pathlib.Path(__file__).resolve().parent / "agent.sh"
 NETWORK = "10.99.0"  # inside the namespaces only
 NAMESPACES = ["--net", "--uts", "--mount", "--pid"]
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "mpirun")
-SIZE_OF_A_FRAME, SEGMENT_IN_IT = 1514, 1448  # bytes: Ethernet, IP and TCP headers with timestamps around a segment
+FRAME, SEGMENT = 1514, 1448  # bytes on a link for so many of a message: Ethernet, IP and TCP with timestamps
 _rigs = itertools.count()
 
 
@@ -138,6 +138,11 @@ class Hosts:
             except BaseException:
                 self.end_jobs()
                 raise
+
+    def shell(self, mca=None):
+        """A shell on the switch; its exit code."""
+        entry = self._switch.entry(os.getcwd())
+        return subprocess.run([*entry, "bash"], env=os.environ | self.environment(mca), check=False).returncode
 
     def processes(self, number=None):
         """Ids of the living processes on a host, or on all hosts and the switch, but for those that keep them."""
@@ -306,8 +311,8 @@ def _home_of(pid):
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Runs a program under mpirun on test hosts and says what left each host; without a program, a shell "
-        "from which mpirun --host reaches them. Needs root."
+        description="Runs a program under mpirun on test hosts and says what left each host; without a program, "
+        "opens a shell from which mpirun --host reaches them. Needs root."
     )
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=2)
@@ -326,8 +331,7 @@ def main():
                 hosts.shape(options.rate)
             if not options.command:
                 print(f"Hosts: {' '.join(hosts.names)}. They end with this shell.")
-                environment = os.environ | hosts.environment(dict(options.mca))
-                return subprocess.run([*hosts._switch.entry(os.getcwd()), "bash"], env=environment, check=False).returncode
+                return hosts.shell(dict(options.mca))
             before = hosts.bytes_sent()
             done = hosts.run(
                 options.command,

@@ -1,5 +1,6 @@
 """What the tests on test hosts share."""
 
+import json
 import pathlib
 import sys
 import unittest
@@ -40,6 +41,17 @@ class HostsTest(SystemTest):
         done = self.hosts.run(command, timeout=timeout * SLOWER, **how)
         self.assertEqual(done.code, 0, str(done))
         return done
+
+
+def all_reduces(test, mib, how, placement, what, inter="ring", wire="fp32"):
+    """Sums MiB of fp32 with gpt_bench comm; seconds of each repetition, by the implementation's name."""
+    file = test.folder / "comm.json"
+    ways = ["--what", what, "--inter", inter, "--wire", wire]
+    message = ["--sizes", f"{mib}M", "--place", "in", "--json", file]
+    test.succeed([program("gpt_bench"), "comm", *message, *ways, *how], placement=placement)
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    test.assertEqual({result["wrong"] for result in results}, {0})
+    return {result["implementation"]: result["times_s"] for result in results}
 
 
 def main():

@@ -1,11 +1,9 @@
 """What leaves a host for one all-reduce, by the counters of its link, against the least that there can be."""
 
-import json
-
-from on_hosts import HostsTest, main, program
+from on_hosts import HostsTest, all_reduces, main
 
 MIB = 32
-REPETITIONS = 4
+FEW, MANY = 1, 5  # all-reduces; the difference is free of what a job sends besides
 PLACEMENTS = {
     "2x2 block": [0, 0, 1, 1],
     "2x2 cyclic": [0, 1, 0, 1],
@@ -16,18 +14,16 @@ PLACEMENTS = {
 
 
 class Bytes(HostsTest):
-    def sent_per_all_reduce(self, way, placement):
+    def sent_per_all_reduce(self, placement, **way):
         """Bytes, by host in use."""
 
         def sent(repetitions):
             before = self.hosts.bytes_sent()
-            done = self.succeed([program("all_reduce_probe"), MIB, repetitions, way], placement=placement)
-            self.assertEqual(len(json.loads(done.out).get(way, [])), repetitions, str(done))
+            all_reduces(self, MIB, ["--repeat", repetitions], placement=placement, what="hierarchical", **way)
             return [last - first for first, last in zip(before, self.hosts.bytes_sent())]
 
-        # A job sends something without all-reduces too.
-        idle, busy = sent(0), sent(REPETITIONS)
-        return [(busy[host] - idle[host]) / REPETITIONS for host in sorted(set(placement))]
+        few, many = sent(FEW), sent(MANY)
+        return [(many[host] - few[host]) / (MANY - FEW) for host in sorted(set(placement))]
 
     def assert_near_the_least(self, wire, share, allowance):
         for inter in ("ring", "halving"):
@@ -35,7 +31,7 @@ class Bytes(HostsTest):
                 hosts = len(set(placement))
                 least = 2 * (MIB << 20) * (hosts - 1) / hosts * share
                 with self.subTest(inter=inter, placement=name):
-                    for host, sent in enumerate(self.sent_per_all_reduce(f"hierarchical:{inter}:{wire}", placement)):
+                    for host, sent in enumerate(self.sent_per_all_reduce(placement, inter=inter, wire=wire)):
                         ratio = sent / least
                         print(f"{wire} {inter} {name}: host {host} sends {ratio:.4f} of {least:.0f} bytes")
                         self.assertLess(ratio, 1 + allowance)

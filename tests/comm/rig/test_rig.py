@@ -1,7 +1,6 @@
 """The rig itself: hosts that are apart, links that are as slow as told, and nothing left of them however it ends."""
 
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -9,11 +8,10 @@ import subprocess
 import sys
 import time
 
-from on_hosts import SKIPPED, HostsTest, main, program
-from hosts import Hosts, Overtime
+from on_hosts import SKIPPED, HostsTest, all_reduces, main
+from hosts import FRAME, SEGMENT, Hosts, Overtime
 
 HERE = pathlib.Path(__file__).resolve().parent
-FRAME, SEGMENT = 1514, 1448  # bytes on the link for so many of a message
 MIB = 4
 
 
@@ -38,7 +36,8 @@ class Rig(HostsTest):
     def test_hosts_share_files_but_neither_name_nor_memory(self):
         shared = self.path("shared")
         shared.mkdir()
-        script = f"echo > /dev/shm/of-$(hostname); hostname > {shared}/$OMPI_COMM_WORLD_RANK; sleep 1; ls /dev/shm | grep of-"
+        write = f"echo > /dev/shm/of-$(hostname); hostname > {shared}/$OMPI_COMM_WORLD_RANK"
+        script = f"{write}; sleep 1; ls /dev/shm | grep of-"
         done = self.succeed(["sh", "-c", script], ranks_per_host=1)
         self.assertEqual(sorted(done.out.split()), [f"of-{name}" for name in self.hosts.names])
         self.assertEqual([(shared / rank).read_text().strip() for rank in "01"], self.hosts.names)
@@ -53,8 +52,8 @@ class Rig(HostsTest):
 
     def test_links_are_as_slow_as_told(self):
         def seconds():
-            done = self.succeed([program("all_reduce_probe"), MIB, 3, "library"], ranks_per_host=1)
-            return sorted(json.loads(done.out)["library"])[1]
+            times = all_reduces(self, MIB, ["--iterations", 3], placement=[0, 1], what="mpi")["mpi"]
+            return sorted(times)[1]
 
         line = (MIB << 20) * FRAME / SEGMENT * 8 / 100e6  # two ranks: each sends as much as there is
         self.hosts.shape("100mbit")
@@ -109,7 +108,11 @@ class Rig(HostsTest):
         )
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             with self.subTest(signal=number.name), subprocess.Popen(
-                [sys.executable, "-B", "-c", script], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-B", "-c", script],
+                cwd=HERE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             ) as rig:
                 name = rig.stdout.readline().strip()
                 self.wait_until(lambda: len(processes_with("sleep\x0086397")) >= 4, "ranks do not start")
