@@ -1,5 +1,9 @@
 #include "comm/comm.hpp"
 
+#include "comm/tree_comm.hpp"
+
+#include <vector>
+
 namespace gpt {
 
 int64_t Comm::part_size(int64_t count) const { return count / (owners() * alignment) * alignment; }
@@ -8,7 +12,10 @@ Range Comm::tail(int64_t count) const { return {owners() * part_size(count), cou
 
 std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan) {
   if (plan.reduction == Reduction::flat) return make_mpi_comm(world.world(), plan.chunk);
-  return make_hierarchical_comm(world, plan);
+  if (plan.reduction == Reduction::hierarchical) return make_hierarchical_comm(world, plan);
+  std::vector<Range> one_leaf_each;
+  for (int rank = 0; rank < world.size(); ++rank) one_leaf_each.push_back({rank, rank + 1});
+  return make_tree_comm(world, plan, one_leaf_each);
 }
 
 }  // namespace gpt

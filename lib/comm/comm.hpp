@@ -77,7 +77,8 @@ struct CommPlan {
   int64_t chunk = default_chunk;
 };
 
-/// Collective over the world.
+/// Reduction::tree: over the ranks, as many leaves (comm/tree_comm.hpp has it over any leaves). Collective
+/// over the world.
 std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan);
 
 /// Flat: the library's collectives over one communicator. Holds a duplicate of `group`; collective over it.

@@ -56,7 +56,7 @@ public:
 std::unique_ptr<Exchange> make_ring(MPI_Comm group);
 
 /// Halves of what is left with ever nearer partners, and back by doubling: 2·log₂ n steps, the fewest bytes
-/// (Thakur et al. 2005). @throws Error(usage) unless the group's size is a power of two
+/// (Thakur et al. 2005). The group's size is a power of two.
 std::unique_ptr<Exchange> make_halving(MPI_Comm group);
 
 /// Every piece straight to its owner, who adds in `order`, rounds if `wire` is bf16, and sends the sum

@@ -1,4 +1,4 @@
-#include "base/error.hpp"
+#include "base/contracts.hpp"
 #include "comm/exchange.hpp"
 
 #include <array>
@@ -10,9 +10,7 @@ namespace {
 class Halving final : public Exchange {
 public:
   explicit Halving(MPI_Comm group) : messages_(group) {
-    validate(std::has_single_bit(static_cast<unsigned>(messages_.size())),
-             "--inter halving needs a power of two of nodes, here are {}: use --inter ring",
-             messages_.size());
+    expects(std::has_single_bit(static_cast<unsigned>(messages_.size())));
   }
 
   Task reduce(const Pieces& pieces, Slot slot) override {

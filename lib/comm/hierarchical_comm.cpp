@@ -1,27 +1,23 @@
+#include "comm/hierarchical_comm.hpp"
+
 #include "base/contracts.hpp"
 #include "base/error.hpp"
-#include "comm/comm.hpp"
 #include "comm/division.hpp"
 #include "comm/exchange.hpp"
 #include "comm/mpi_group.hpp"
-#include "comm/node_layout.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/pipeline.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gpt {
 namespace {
-
-NodeOfRank gather_layout(const World& world) {
-  const int node = world.node_index();
-  NodeOfRank layout(static_cast<size_t>(world.size()));
-  check_mpi(MPI_Allgather(&node, 1, MPI_INT, layout.data(), 1, MPI_INT, world.world()));
-  return layout;
-}
 
 std::unique_ptr<Exchange> make_inter(Inter inter, MPI_Comm peers) {
   switch (inter) {
@@ -70,24 +66,24 @@ constexpr Steps all_steps{true, true, true, true};
 /// receive.
 class HierarchicalComm final : public Comm {
 public:
-  HierarchicalComm(const World& world, const CommPlan& plan)
+  HierarchicalComm(const Grouping& grouping, const CommPlan& plan)
       : plan_(plan),
-        rank_(world.rank()),
-        layout_(gather_layout(world)),
+        rank_(grouping.rank),
+        layout_(grouping.layout),
         place_(place_of(rank_, layout_)),
         lanes_(std::ranges::min(ranks_per_node(layout_))),
         single_ranks_(std::ranges::max(ranks_per_node(layout_)) == 1),
-        world_(world.world(), plan.chunk),
+        world_(grouping.world, plan.chunk),
         node_order_(plan.inter == Inter::tree ? as_tree(place_.size) : in_turn(place_.size)),
-        node_sum_(make_direct(world.node(), node_order_, plan.wire_node)),
-        node_copy_(make_direct(world.node(), node_order_)) {
+        node_sum_(make_direct(grouping.node, node_order_, plan.wire_node)),
+        node_copy_(make_direct(grouping.node, node_order_)) {
     if (plan.shared_windows && place_.size > 1) {
-      memory_.emplace(world.node());
+      memory_.emplace(grouping.node);
       progress_.emplace(*memory_);
     }
     if (in_lane() && place_.nodes > 1) {
-      between_ = make_inter(plan.inter, world.peers());
-      between_rounded_ = make_direct(world.peers(), in_turn(place_.nodes), plan.wire_peers);
+      between_ = make_inter(plan.inter, grouping.peers);
+      between_rounded_ = make_direct(grouping.peers, in_turn(place_.nodes), plan.wire_peers);
     }
   }
 
@@ -293,8 +289,36 @@ private:
 
 }  // namespace
 
+Grouping grouping_of(const World& world) {
+  const int node = world.node_index();
+  NodeOfRank layout(static_cast<size_t>(world.size()));
+  check_mpi(MPI_Allgather(&node, 1, MPI_INT, layout.data(), 1, MPI_INT, world.world()));
+  return {.layout = std::move(layout),
+          .rank = world.rank(),
+          .world = world.world(),
+          .node = world.node(),
+          .peers = world.peers()};
+}
+
+Grouping flat_grouping(const World& world) {
+  NodeOfRank layout(static_cast<size_t>(world.size()));
+  std::iota(layout.begin(), layout.end(), 0);
+  return {.layout = std::move(layout),
+          .rank = world.rank(),
+          .world = world.world(),
+          .node = MPI_COMM_SELF,
+          .peers = world.world()};
+}
+
+std::unique_ptr<Comm> make_hierarchical_comm(const Grouping& grouping, const CommPlan& plan) {
+  const auto nodes = static_cast<unsigned>(ranks_per_node(grouping.layout).size());
+  validate(plan.inter != Inter::halving || std::has_single_bit(nodes),
+           "--inter halving needs a power of two of nodes, here are {}: use --inter ring", nodes);
+  return std::make_unique<HierarchicalComm>(grouping, plan);
+}
+
 std::unique_ptr<Comm> make_hierarchical_comm(const World& world, const CommPlan& plan) {
-  return std::make_unique<HierarchicalComm>(world, plan);
+  return make_hierarchical_comm(grouping_of(world), plan);
 }
 
 }  // namespace gpt
