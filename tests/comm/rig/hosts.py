@@ -345,7 +345,7 @@ def main():
             for name, first, last in zip(hosts.names, before, hosts.bytes_sent()):
                 print(f"{name} sent {last - first} bytes")
             return done.code
-    except (Unavailable, Overtime) as problem:
+    except (Unavailable, Overtime, ValueError) as problem:
         print(f"hosts.py: {problem}", file=sys.stderr)
         return 1
 

@@ -1,6 +1,5 @@
 """What the tests on test hosts share."""
 
-import json
 import pathlib
 import sys
 import unittest
@@ -8,6 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "system"))
 
 from harness import SANITIZED, STRICT, TINY, Run, SystemTest, options, program, state  # noqa: E402, F401
+from bench import all_reduces  # noqa: E402
 from hosts import Hosts, Unavailable  # noqa: E402
 
 SKIPPED = 77
@@ -37,21 +37,14 @@ class HostsTest(SystemTest):
         self.succeed(self.command(data, out, **changes), placement=placement)
         return Run(out)
 
+    def all_reduces(self, size, how, placement, **ways):
+        """See bench.all_reduces."""
+        return all_reduces(lambda words: self.succeed(words, placement=placement), self.folder, size, how, **ways)
+
     def succeed(self, command, timeout=120, **how):
         done = self.hosts.run(command, timeout=timeout * SLOWER, **how)
         self.assertEqual(done.code, 0, str(done))
         return done
-
-
-def all_reduces(test, mib, how, placement, what, inter="ring", wire="fp32"):
-    """Sums MiB of fp32 with gpt_bench comm; seconds of each repetition, by the implementation's name."""
-    file = test.folder / "comm.json"
-    ways = ["--what", what, "--inter", inter, "--wire", wire]
-    message = ["--sizes", f"{mib}M", "--place", "in", "--json", file]
-    test.succeed([program("gpt_bench"), "comm", *message, *ways, *how], placement=placement)
-    results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    test.assertEqual({result["wrong"] for result in results}, {0})
-    return {result["implementation"]: result["times_s"] for result in results}
 
 
 def main():

@@ -1,6 +1,7 @@
 """What leaves a host for one all-reduce, by the counters of its link, against the least that there can be."""
 
-from on_hosts import HostsTest, all_reduces, main
+from on_hosts import HostsTest, main
+from bench import bytes_of_node
 
 MIB = 32
 FEW, MANY = 1, 5  # all-reduces; the difference is free of what a job sends besides
@@ -19,7 +20,7 @@ class Bytes(HostsTest):
 
         def sent(repetitions):
             before = self.hosts.bytes_sent()
-            all_reduces(self, MIB, ["--repeat", repetitions], placement=placement, what="hierarchical", **way)
+            self.all_reduces(f"{MIB}M", ["--repeat", repetitions], placement, what="hierarchical", **way)
             return [last - first for first, last in zip(before, self.hosts.bytes_sent())]
 
         few, many = sent(FEW), sent(MANY)
@@ -28,8 +29,7 @@ class Bytes(HostsTest):
     def assert_near_the_least(self, wire, share, allowance):
         for inter in ("ring", "halving"):
             for name, placement in PLACEMENTS.items():
-                hosts = len(set(placement))
-                least = 2 * (MIB << 20) * (hosts - 1) / hosts * share
+                least = bytes_of_node(MIB << 20, len(set(placement))) * share
                 with self.subTest(inter=inter, placement=name):
                     for host, sent in enumerate(self.sent_per_all_reduce(placement, inter=inter, wire=wire)):
                         ratio = sent / least

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 
-from on_hosts import SKIPPED, HostsTest, all_reduces, main
-from hosts import FRAME, SEGMENT, Hosts, Overtime
+from on_hosts import SKIPPED, HostsTest, main
+from bench import line_seconds
+from hosts import Hosts, Overtime
 
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 4
@@ -52,10 +53,9 @@ class Rig(HostsTest):
 
     def test_links_are_as_slow_as_told(self):
         def seconds():
-            times = all_reduces(self, MIB, ["--iterations", 3], placement=[0, 1], what="mpi")["mpi"]
-            return sorted(times)[1]
+            return sorted(self.all_reduces(f"{MIB}M", ["--iterations", 3], [0, 1], what="mpi")["mpi"])[1]
 
-        line = (MIB << 20) * FRAME / SEGMENT * 8 / 100e6  # two ranks: each sends as much as there is
+        line = line_seconds(MIB << 20, 2, "100mbit")
         self.hosts.shape("100mbit")
         self.assertGreater(seconds(), 0.9 * line)
         self.hosts.unshape()
