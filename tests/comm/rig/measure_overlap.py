@@ -19,7 +19,7 @@ from hosts import FRAME, SEGMENT
 
 LAYOUTS = {"2x1": (2, 1), "4x2": (4, 2)}
 LAYERS, WIDTH, CONTEXT = 6, 384, 256  # --preset char
-AFTER_BACKWARD = 1_000_000  # MiB: one bucket, complete when backward is
+AFTER_BACKWARD = 100_000  # MiB: one bucket, complete when backward is
 BACKWARD_SHARE = 2 / 3  # of a step without communication; forward takes half as long as backward
 SKIPPED_STEPS = 2
 CLOCK_TICKS = 100  # of /proc/PID/stat in a second
