@@ -13,11 +13,12 @@ import sys
 import tempfile
 
 import on_hosts  # noqa: F401  (finds the harness)
+import measure_model
 import measure_overlap
 import measure_times
 from hosts import Hosts, Overtime, Unavailable
 
-KINDS = {"times": measure_times, "overlap": measure_overlap}
+KINDS = {"times": measure_times, "overlap": measure_overlap, "model": measure_model}
 
 
 class Report:

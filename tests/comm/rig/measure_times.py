@@ -51,7 +51,8 @@ def _medians(hosts, report, options, mib, placement):
 def _judge(report, case, medians, line):
     for name, seconds in medians.items():
         limit = line / 2 if name.endswith("bf16") else line
-        report.row("times", case | {"way": name, "ms": seconds * 1e3, "line_ms": limit * 1e3, "of_line": limit / seconds})
+        figures = {"way": name, "ms": seconds * 1e3, "line_ms": limit * 1e3, "of_line": limit / seconds}
+        report.row("times", case | figures)
     ours = min(medians[name] for name in OURS)  # --inter auto takes the faster
     default, ring = medians["mpi"], medians["mpi, forced ring"]
     report.bar("2 time / line", case, ours / line, at_most=1.08)

@@ -18,7 +18,8 @@ class Training(HostsTest):
         data = self.synth()
         alone = self.train(data, self.path("alone"), steps=STEPS).losses()
         self.assertEqual(len(alone), STEPS)
-        ways = [{"reduction": "flat"}] + [{"reduction": "hierarchical", "inter": inter} for inter in ("ring", "halving")]
+        ways = [{"reduction": "hierarchical", "inter": inter} for inter in ("ring", "halving")]
+        ways += [{"reduction": "flat"}, {"reduction": "tree"}]
         for number, way in enumerate(ways):
             for name, placement in PLACEMENTS.items():
                 with self.subTest(placement=name, **way):
