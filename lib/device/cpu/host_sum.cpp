@@ -65,6 +65,8 @@ void for_tiles(std::span<const Summand> summands, std::span<const int> order, in
   }
 }
 
+bool is_plain(const Summand& summand) { return summand.dtype == DType::f32 && !summand.rounded; }
+
 void append_tree(SumOrder& order, int begin, int end) {
   if (end - begin == 1) {
     order.push_back(begin);
@@ -92,6 +94,15 @@ SumOrder as_tree(int summands) {
 }
 
 void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order, bool rounded) {
+  const bool is_pair =
+      order.size() == 3 && out.dtype() == DType::f32 && !rounded && std::ranges::all_of(summands, &is_plain);
+  if (is_pair) {
+    const auto array = [&](int i) {
+      return static_cast<const float*>(summands[static_cast<size_t>(i)].data);
+    };
+    add_arrays(out.data<float>(), array(order[0]), array(order[1]), out.size());
+    return;
+  }
   const TileRounding rounding = rounded ? TileRounding::bf16 : TileRounding::none;
   switch (out.dtype()) {
     case DType::f64:

@@ -1,0 +1,35 @@
+#include "train/comm_choice.hpp"
+
+#include "comm/every_comm.hpp"
+
+#include <doctest/doctest.h>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+TEST_CASE("all ranks choose alike, and a resumed run takes the choice over without measuring") {
+  const auto device = make_cpu_device(1);
+  for (const std::string& layout : test::layouts_for(test::make_world("")->size())) {
+    const auto world = test::make_world(layout);
+    TrainOptions options;
+    options.reduction = options.inter = "auto";
+    std::vector<std::string> said;
+    const auto say = [&](const std::string& line) { said.push_back(line); };
+    const CommChoice choice = choose_comm(*world, *device, options, 40960, "", say);
+    const std::string text = to_text(choice);
+    CHECK(test::same_everywhere(text.data(), text.size()));
+    CHECK(said.size() == (world->size() > 1 ? 1 : 0));
+
+    said.clear();
+    CHECK(choose_comm(*world, *device, options, 40960, text, say) == choice);
+    CHECK(said.empty());
+
+    options.bucket_mb = 7;
+    choose_comm(*world, *device, options, 40960, text, say);
+    REQUIRE_FALSE(said.empty());
+    CHECK(said.back().find("may differ from the resumed run's") != std::string::npos);
+  }
+}
+
+}  // namespace gpt
