@@ -45,16 +45,16 @@ class Training(HostsTest):
         self.need_h5py()
         data = self.synth()
         eight_leaves = {"reduction": "tree", "global_batch": 16, "micro_batch": 2}
-        digests = {}
+        placements_by_digest = {}
         on_one = ([0] * ranks for ranks in (1, 2, 4, 8))
         on_several = ([0, 3], [0, 0, 1, 1], [0, 0, 0, 1], [3, 1, 0, 2], [0, 1, 1, 2, 2, 2, 3, 0])
         for placement in (*on_one, *on_several, PLACEMENTS["4x2 block"], PLACEMENTS["4x2 cyclic"]):
             out = self.path("-".join(map(str, placement)))
             run = self.train_on(placement, data, out, steps=STEPS, save_every=STEPS, **eight_leaves)
             weights = state(run.checkpoint(STEPS), ["params"])["params"]
-            digests[tuple(placement)] = hashlib.sha256(weights.tobytes()).hexdigest()
-        alone = digests[0,]
-        self.assertEqual(digests, dict.fromkeys(digests, alone))
+            digest = hashlib.sha256(weights.tobytes()).hexdigest()
+            placements_by_digest.setdefault(digest, []).append(placement)
+        self.assertEqual(len(placements_by_digest), 1, placements_by_digest)
 
 
 if __name__ == "__main__":
