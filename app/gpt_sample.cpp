@@ -6,7 +6,7 @@
 #include "model/generator.hpp"
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
-#include "train/host_copies.hpp"
+#include "train/device_state.hpp"
 #include "train/versions.hpp"
 
 #include <boost/program_options.hpp>
@@ -146,11 +146,7 @@ int run(int argc, char** argv) {
   const gpt::Layout layout(header.model);
   const gpt::TensorBuffer params(*device, gpt::DType::f32, {layout.size()});
   const auto queue = device->make_queue();
-  {
-    gpt::HostCopies copies({{"params", params}});
-    gpt::load_state(file, layout, copies.state());
-    copies.store(*queue);
-  }
+  gpt::load_device_state(file, layout, {gpt::whole_state("params", params)}, *queue);
   gpt::Generator generator(header.model, *device, {.weights = params, .matrices = params, .gradients = {}},
                            tokenizer->vocabulary());
   print_samples(options, generator, *tokenizer, prompt);

@@ -101,6 +101,12 @@ public:
   virtual void classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor w, Tensor targets,
                           int64_t vocabulary, float scale, Write write, Queue&) = 0;
 
+  /// sum += x, element by element. f32, of one size
+  virtual void add(Tensor sum, Tensor x, Queue&) = 0;
+
+  /// sum (1) = Σ terms, added in order. f64
+  virtual void sum_in_order(Tensor sum, Tensor terms, Queue&) = 0;
+
   /// sums[i] = Σ of squares of g's block i, 1024 elements each.  sums (ceil(size/1024)) f64; g f32
   virtual void square_sums(Tensor sums, Tensor g, Queue&) = 0;
 

@@ -91,6 +91,16 @@ int64_t Layout::parameters() const {
   return count;
 }
 
+std::vector<Range> Layout::padding() const {
+  std::vector<Range> gaps;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int64_t end = parameters_[i].offset + parameters_[i].stored;
+    const int64_t next = i + 1 < parameters_.size() ? parameters_[i + 1].offset : size_;
+    if (end < next) gaps.push_back({end, next});
+  }
+  return gaps;
+}
+
 const Parameter* Layout::find(std::string_view name) const {
   const auto found = std::ranges::find(parameters_, name, &Parameter::name);
   return found == parameters_.end() ? nullptr : &*found;

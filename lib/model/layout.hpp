@@ -43,6 +43,7 @@ public:
   int64_t parameters() const;             ///< elements without any padding
   const std::vector<Parameter>& all() const { return parameters_; }
   const std::vector<Section>& sections() const { return sections_; }
+  std::vector<Range> padding() const;  ///< elements that belong to no parameter, not even as padded rows
   const Parameter* find(std::string_view name) const;  ///< null if there is none of that name
 
   int64_t block_section(int64_t layer) const { return layer; }

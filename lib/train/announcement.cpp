@@ -5,6 +5,7 @@
 #include "train/schedule.hpp"
 
 #include <cstdlib>
+#include <cstring>
 
 namespace gpt {
 namespace {
@@ -74,6 +75,35 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
                             run.start.file, world.size(), plural(world.size())));
   for (const std::string& change : run.changes) console.say("changed: " + change);
   for (const std::string& text : run.start.passed_over) console.say("notice: passed over " + text);
+}
+
+MemoryEstimate announce_memory(Console& console, const World& world, const MemoryEstimate& mine,
+                               int64_t parameters) {
+  console.say("memory, without libraries and scratch:");
+  say_by_rank(console, world, describe(mine, parameters));
+  MemoryEstimate largest;
+  for (const std::string& bytes : world.gather({reinterpret_cast<const char*>(&mine), sizeof mine})) {
+    MemoryEstimate estimate;
+    std::memcpy(&estimate, bytes.data(), sizeof estimate);
+    if (estimate.total() > largest.total()) largest = estimate;
+  }
+  return largest;
+}
+
+int64_t announce_peak(Console& console, const World& world, int64_t parameters) {
+  int64_t largest = 0;
+  size_t holder = 0;
+  const std::vector<std::string> peaks = world.gather(std::to_string(peak_memory()));
+  for (size_t rank = 0; rank < peaks.size(); ++rank)
+    if (const int64_t peak = std::stoll(peaks[rank]); peak > largest) {
+      largest = peak;
+      holder = rank;
+    }
+  if (largest > 0)
+    console.say(fmt::format("memory: at most {} on a rank (rank {}), {:.2f} bytes a parameter",
+                            megabytes(largest), holder,
+                            static_cast<double>(largest) / static_cast<double>(parameters)));
+  return largest;
 }
 
 }  // namespace gpt

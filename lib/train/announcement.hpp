@@ -4,6 +4,7 @@
 #include "comm/world.hpp"
 #include "device/device.hpp"
 #include "train/console.hpp"
+#include "train/memory.hpp"
 #include "train/preparation.hpp"
 #include "train/threads.hpp"
 
@@ -15,5 +16,12 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
 
 /// Model, data, batch, learning rate, who reads what, and where the run begins. Collective.
 void announce_run(Console& console, const World& world, const PreparedRun& run);
+
+/// What each rank needs at least. Returns, on every rank, the largest of these. Collective.
+MemoryEstimate announce_memory(Console& console, const World& world, const MemoryEstimate& mine,
+                               int64_t parameters);
+
+/// The most memory that a rank has had, and which rank. Returns it. Collective.
+int64_t announce_peak(Console& console, const World& world, int64_t parameters);
 
 }  // namespace gpt

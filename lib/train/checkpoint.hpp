@@ -7,6 +7,7 @@
 #include "model/layout.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,19 +32,23 @@ struct CheckpointHeader {
   std::string dataset_source;  ///< for people
 };
 
-/// A flat buffer on the host that goes into `/state/NAME` (f32, Layout::size() elements).
+/// Elements on the host of a flat buffer that goes into `/state/NAME` (f32, Layout::size() elements).
 struct StateTensor {
   std::string name;  ///< "params", "m", "v", …
   Tensor data;
+  int64_t first = 0;  ///< the first one of `data` in the flat buffer
 };
+
+/// The elements of every flat buffer that one of `ranks` ranks writes.
+Range checkpoint_part(const Layout& layout, int ranks, int rank);
 
 /// "step-00000020.h5"
 std::string checkpoint_name(int64_t step);
 
 /// Writes all ranks' state as one file (docs/checkpoint-format.md) under `folder`: partial name, parallel
 /// slabs, fsync, commit record, rename, fsync of the folder. A file with the final name is whole; an existing
-/// one gets a second name and keeps its own until the new file takes it. Collective; every rank holds the
-/// whole state and writes its part of it.
+/// one gets a second name and keeps its own until the new file takes it. Collective; every rank's
+/// tensors hold its checkpoint_part at least, and it writes that.
 /// @throws SharedError(saving_failed) on all ranks, the partial file removed, when any rank could not write
 /// @throws Error(saving_failed) on the ranks that failed inside a collective call of HDF5 (opening, closing):
 ///         others may wait in it for ever, so the job must end (World::fail)
@@ -57,7 +62,18 @@ std::optional<std::string> checkpoint_fault(const std::string& file);
 /// @throws Error(damaged) naming the file and what is wrong
 CheckpointHeader read_checkpoint_header(const std::string& file);
 
-/// Reads the named flat tensors into host memory and verifies every block's checksum. Not collective.
+/// Who takes a flat tensor, in blocks whose checksum was verified: elements [range), in memory that is used
+/// again after the call.
+struct StateReader {
+  std::string name;
+  std::function<void(Range elements, Tensor block)> take;
+};
+
+/// Reads the named flat tensors from beginning to end. Not collective.
+/// @throws Error(damaged) naming file, tensor and block; Error(usage) if a tensor is not in the file
+void read_state(const std::string& file, const Layout& layout, const std::vector<StateReader>& readers);
+
+/// Reads the named flat tensors, whole, into host memory and verifies every block's checksum. Not collective.
 /// @throws Error(damaged) naming file, tensor and block; Error(usage) if a tensor is not in the file
 void load_state(const std::string& file, const Layout& layout, const std::vector<StateTensor>& state);
 

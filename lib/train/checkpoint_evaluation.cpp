@@ -2,8 +2,8 @@
 
 #include "model/gpt.hpp"
 #include "train/checkpoint.hpp"
+#include "train/device_state.hpp"
 #include "train/evaluator.hpp"
-#include "train/host_copies.hpp"
 
 namespace gpt {
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
@@ -15,9 +15,7 @@ EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& c
   world.everywhere([&] {
     evaluator.emplace(dataset, options.model.context, options.eval_windows, options.micro_batch, device,
                       world.rank(), world.size());
-    HostCopies copies({{"params", params}});
-    load_state(file, layout, copies.state());
-    copies.store(*queue);
+    load_device_state(file, layout, {whole_state("params", params)}, *queue);
   });
   Gpt model(options.model, device, evaluator->micro_batch(),
             {.weights = params, .matrices = params, .gradients = {}});

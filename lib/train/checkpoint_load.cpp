@@ -19,23 +19,25 @@ std::vector<uint64_t> read_checksums(const H5File& file, const std::string& name
   return checksums;
 }
 
-void load_tensor(const OpenCheckpoint& checkpoint, const StateTensor& tensor, int64_t elements) {
-  const H5Dataset dataset = checkpoint.file.open_dataset(state_path(tensor.name));
+void read_tensor(const OpenCheckpoint& checkpoint, const StateReader& reader, int64_t elements) {
+  const H5Dataset dataset = checkpoint.file.open_dataset(state_path(reader.name));
   validate(dataset.element() == H5Element::f32 && dataset.size() == elements, ExitCode::damaged,
            "{}: {} elements of {} bytes, the model has {} of 4", dataset.where(), dataset.size(),
            size_of(dataset.element()), elements);
   validate(std::ranges::count(checkpoint.record.extents, extent_of(dataset)) == 1, ExitCode::damaged,
            "{}: it does not lie where the commit record says", dataset.where());
 
-  const std::vector<uint64_t> checksums = read_checksums(checkpoint.file, tensor.name, elements);
-  float* data = tensor.data.data<float>();
+  const std::vector<uint64_t> checksums = read_checksums(checkpoint.file, reader.name, elements);
+  std::vector<float> memory(static_cast<size_t>(elements_of_blocks({0, 1}, elements).size()));
   for (int64_t block = 0; block < std::ssize(checksums); ++block) {
     const Range range = elements_of_blocks({block, block + 1}, elements);
-    dataset.read(range, H5Element::f32, data + range.begin);
-    const uint64_t found = hash_bytes(data + range.begin, static_cast<size_t>(range.size()) * sizeof(float));
+    const Tensor data(memory.data(), DType::f32, {range.size()});
+    dataset.read(range, H5Element::f32, data.raw());
+    const uint64_t found = hash_bytes(data.raw(), static_cast<size_t>(data.bytes()));
     validate(found == checksums[static_cast<size_t>(block)], ExitCode::damaged,
              "{}: block {} of {} is damaged: its checksum is {}, {} was written", dataset.where(), block,
              checksums.size(), to_hex(found), to_hex(checksums[static_cast<size_t>(block)]));
+    reader.take(range, data);
   }
 }
 
@@ -52,15 +54,26 @@ CheckpointHeader read_checkpoint_header(const std::string& path) {
   return header;
 }
 
-void load_state(const std::string& path, const Layout& layout, const std::vector<StateTensor>& state) {
+void read_state(const std::string& path, const Layout& layout, const std::vector<StateReader>& readers) {
   fault_point("load");
   const OpenCheckpoint checkpoint = open_checkpoint(path);
-  for (const StateTensor& tensor : state) {
-    expects(tensor.data.size() == layout.size());
-    validate(checkpoint.file.contains(state_path(tensor.name)),
-             "checkpoint {} holds no state '{}': it was written with another optimizer", path, tensor.name);
-    load_tensor(checkpoint, tensor, layout.size());
+  for (const StateReader& reader : readers) {
+    validate(checkpoint.file.contains(state_path(reader.name)),
+             "checkpoint {} holds no state '{}': it was written with another optimizer", path, reader.name);
+    read_tensor(checkpoint, reader, layout.size());
   }
+}
+
+void load_state(const std::string& path, const Layout& layout, const std::vector<StateTensor>& state) {
+  std::vector<StateReader> readers;
+  for (const StateTensor& tensor : state) {
+    expects(tensor.data.size() == layout.size() && tensor.first == 0);
+    readers.push_back({tensor.name, [&tensor](Range elements, Tensor block) {
+                         const float* const first = block.data<float>();
+                         std::copy(first, first + block.size(), tensor.data.data<float>() + elements.begin);
+                       }});
+  }
+  read_state(path, layout, readers);
 }
 
 }  // namespace gpt

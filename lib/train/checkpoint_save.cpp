@@ -101,7 +101,7 @@ private:
       fault_point("save.open");
       file = H5File::open_parallel(partial_, world_.world());
       for (const StateTensor& tensor : state_)
-        targets.push_back({tensor.data.data<float>(), file->open_dataset(state_path(tensor.name)),
+        targets.push_back({tensor, file->open_dataset(state_path(tensor.name)),
                            file->open_dataset(checksum_path(tensor.name))});
       world_.everywhere([&] {
         for (Target& target : targets) write_part(target);
@@ -116,7 +116,7 @@ private:
   }
 
   struct Target {
-    const float* data;
+    StateTensor tensor;
     H5Dataset values;
     H5Dataset checksums;
   };
@@ -126,12 +126,14 @@ private:
     fault_point("save.write");
     const Range blocks = part_of(target.checksums.size(), world_.size(), world_.rank());
     const Range elements = elements_of_blocks(blocks, layout_.size());
-    target.values.write(elements, H5Element::f32, target.data + elements.begin);
+    const auto data = [&](Range range) {
+      return target.tensor.data.flat({range.begin - target.tensor.first, range.end - target.tensor.first});
+    };
+    target.values.write(elements, H5Element::f32, data(elements).raw());
     std::vector<uint64_t> checksums;
     for (int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range range = elements_of_blocks({block, block + 1}, layout_.size());
-      checksums.push_back(
-          hash_bytes(target.data + range.begin, static_cast<size_t>(range.size()) * sizeof(float)));
+      checksums.push_back(hash_bytes(data(range).raw(), static_cast<size_t>(data(range).bytes())));
     }
     target.checksums.write(blocks, H5Element::u64, checksums.data());
   }
@@ -165,10 +167,17 @@ private:
 
 }  // namespace
 
+Range checkpoint_part(const Layout& layout, int ranks, int rank) {
+  return elements_of_blocks(part_of(checkpoint_blocks(layout.size()), ranks, rank), layout.size());
+}
+
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
                      const std::vector<StateTensor>& state, const World& world) {
-  for (const StateTensor& tensor : state)
-    expects(tensor.data.size() == layout.size() && !tensor.name.empty());
+  const Range part = checkpoint_part(layout, world.size(), world.rank());
+  for (const StateTensor& tensor : state) {
+    expects(!tensor.name.empty() && tensor.first <= part.begin);
+    expects(tensor.first + tensor.data.size() >= part.end);
+  }
   Save(folder, header, layout, state, world).run();
 }
 

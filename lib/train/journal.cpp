@@ -64,6 +64,23 @@ void Journal::save(int64_t step, double seconds) {
   write({{{"event", "save"}, {"attempt", attempt_}, {"step", step}, {"seconds", seconds}}});
 }
 
-void Journal::end(int64_t step) { write({{{"event", "end"}, {"attempt", attempt_}, {"step", step}}}); }
+void Journal::memory(const MemoryEstimate& estimate) {
+  write({{{"event", "memory"},
+          {"attempt", attempt_},
+          {"parameter_bytes", estimate.parameters},
+          {"gradient_bytes", estimate.gradients},
+          {"optimizer_bytes", estimate.optimizer},
+          {"subtree_bytes", estimate.tree},
+          {"activation_bytes", estimate.activations},
+          {"saving_bytes", estimate.saving}}});
+}
+
+void Journal::end(int64_t step, int64_t peak_bytes, int64_t parameters) {
+  write({{{"event", "end"},
+          {"attempt", attempt_},
+          {"step", step},
+          {"peak_bytes", peak_bytes},
+          {"peak_bytes_per_parameter", static_cast<double>(peak_bytes) / static_cast<double>(parameters)}}});
+}
 
 }  // namespace gpt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train/append_file.hpp"
+#include "train/memory.hpp"
 
 #include <cstdint>
 #include <string>
@@ -34,7 +35,10 @@ public:
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
   void save(int64_t step, double seconds);
-  void end(int64_t step);
+  /// What the rank with the largest estimate needs.
+  void memory(const MemoryEstimate& estimate);
+  /// @param peak_bytes  the most that a rank had
+  void end(int64_t step, int64_t peak_bytes, int64_t parameters);
 
 private:
   struct Line;

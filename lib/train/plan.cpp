@@ -21,7 +21,26 @@ void validate_batch(const TrainOptions& options, int64_t lanes, int ranks) {
            batch, ranks, round_up(ranks, lanes));
 }
 
+int64_t count_leaves(const TrainOptions& options) {
+  return ceil_div(options.global_batch, options.micro_batch);
+}
+
+void validate_leaves(const TrainOptions& options, int ranks) {
+  const int64_t leaves = count_leaves(options);
+  validate(leaves >= ranks,
+           "--reduction tree: the {} sequences of --global-batch make {} leaves of --micro-batch {}, fewer "
+           "than the {} ranks: use --micro-batch {} or less (other bits than with {}), or fewer ranks",
+           options.global_batch, leaves, options.micro_batch, ranks, options.global_batch / ranks,
+           options.micro_batch);
+}
+
 }  // namespace
+
+std::vector<Range> leaves_of_ranks(const TrainOptions& options, int ranks) {
+  std::vector<Range> leaves;
+  for (int rank = 0; rank < ranks; ++rank) leaves.push_back(part_of(count_leaves(options), ranks, rank));
+  return leaves;
+}
 
 Plan make_plan(const TrainOptions& options, const Dataset& dataset, const TrainState& done, int rank,
                int ranks) {
@@ -50,7 +69,15 @@ Plan make_plan(const TrainOptions& options, const Dataset& dataset, const TrainS
     plan.steps = done.step + std::max<int64_t>(0, windows - done.cursor) / plan.windows_per_step;
   }
 
-  plan.sequences = part_of(options.global_batch, ranks, rank);
+  if (options.reduction == "tree") {
+    validate_leaves(options, ranks);
+    plan.all_leaves = count_leaves(options);
+    plan.leaves = leaves_of_ranks(options, ranks)[static_cast<size_t>(rank)];
+    plan.sequences = {plan.leaves.begin * options.micro_batch,
+                      std::min(plan.leaves.end * options.micro_batch, options.global_batch)};
+  } else {
+    plan.sequences = part_of(options.global_batch, ranks, rank);
+  }
   plan.shards = {plan.sequences.begin / plan.windows_per_step,
                  ceil_div(plan.sequences.end, plan.windows_per_step)};
   plan.micro_batch = std::min(options.micro_batch, plan.sequences.size());

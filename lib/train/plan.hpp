@@ -7,6 +7,7 @@
 #include "train/train_state.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace gpt {
 
@@ -18,6 +19,8 @@ struct Plan {
   int64_t windows_per_step = 0;  ///< of each lane
   int64_t tokens_per_step = 0;   ///< of the global batch
   Range sequences;               ///< of the global batch: this rank's
+  int64_t all_leaves = 0;        ///< --reduction tree: micro-batches of the global batch
+  Range leaves;                  ///< this rank's of them
   Range shards;                  ///< training shards that those come from
   int64_t micro_batch = 0;       ///< largest number of sequences held at a time
 
@@ -31,5 +34,9 @@ struct Plan {
 /// were
 Plan make_plan(const TrainOptions& options, const Dataset& dataset, const TrainState& done, int rank,
                int ranks);
+
+/// --reduction tree: the leaves of every rank, by rank. A leaf is a micro-batch of the global batch, whatever
+/// the ranks: leaf l is its sequences from l · micro_batch on. Valid plans only.
+std::vector<Range> leaves_of_ranks(const TrainOptions& options, int ranks);
 
 }  // namespace gpt

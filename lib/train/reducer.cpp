@@ -2,62 +2,122 @@
 
 #include "base/contracts.hpp"
 
+#include <utility>
+
 namespace gpt {
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes)
+    : Reducer(layout, comm, device, gradients, bucket_bytes, {}, nullptr) {}
+
+Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
+                 Tensor sharded_params, GradientTree* tree)
     : comm_(comm),
       ops_(device.ops()),
       gradients_(gradients),
-      bucket_of_section_(layout.sections().size()),
+      buckets_(layout, bucket_bytes),
+      shards_(sharded_params ? owned_shards(buckets_, comm, device) : whole_shards(buckets_)),
+      padding_(layout.padding()),
+      tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
-      queue_(device.make_communication_queue()),
       gradients_ready_(device.make_event()),
-      reduced_(device.make_event()) {
-  const auto add = [&](int64_t section) {
-    const Range range = layout.sections()[static_cast<size_t>(section)].range;
-    const bool joins = !buckets_.empty() && range.end == buckets_.back().begin &&
-                       buckets_.back().size() * size_of(gradients.dtype()) < bucket_bytes;
-    if (joins) {
-      buckets_.back().begin = range.begin;
-      ++sections_in_bucket_.back();
-    } else {
-      buckets_.push_back(range);
-      sections_in_bucket_.push_back(1);
-    }
-    bucket_of_section_[static_cast<size_t>(section)] = static_cast<int64_t>(buckets_.size()) - 1;
-  };
-  // The order in which backward finishes them.
-  add(layout.norm_section());
-  for (int64_t block = layout.norm_section() - 1; block >= 0; --block) add(layout.block_section(block));
-  add(layout.embedding_section());
+      reduced_(device.make_event()),
+      queue_(device.make_communication_queue()) {
+  if (shards_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, *queue_);
 }
 
-void Reducer::begin_micro(bool last, Queue& compute) {
+Write Reducer::begin_micro(bool last, Queue& compute) {
+  const bool first = std::exchange(step_begins_, false);
   compute_ = last ? &compute : nullptr;
-  sections_missing_ = sections_in_bucket_;
+  sections_missing_ = buckets_.sections();
+  // Backward does not write there, and the last reduce_scatter left anything in it.
+  if (first && shards_.sharded)
+    for (const Range& gap : padding_) compute.zero(gradients_.flat(gap));
+  if (tree_ == nullptr) return first ? Write::overwrite : Write::accumulate;
+  if (first)
+    compute.zero(tree_->losses());
+  else
+    tree_->take_leaf(compute);
+  return Write::overwrite;
+}
+
+Tensor Reducer::loss_of_micro(Tensor scalars) const {
+  constexpr auto loss = static_cast<int64_t>(StepScalar::loss_sum);
+  return tree_ != nullptr ? tree_->next_loss() : scalars.flat({loss, loss + 1});
 }
 
 void Reducer::after_gradients(int64_t section) {
   if (compute_ == nullptr) return;
-  const int64_t bucket = bucket_of_section_[static_cast<size_t>(section)];
-  if (--sections_missing_[static_cast<size_t>(bucket)] > 0) return;
-  reduce(gradients_.flat(buckets_[static_cast<size_t>(bucket)]));
+  const int64_t bucket = buckets_.of_section(section);
+  if (--sections_missing_[static_cast<size_t>(bucket)] == 0) reduce(bucket);
+}
+
+void Reducer::reduce(int64_t bucket) {
+  const Tensor sum = gradients_.flat(buckets_[bucket]);
+  if (tree_ != nullptr) {
+    const std::vector<Tensor> subtrees = tree_->subtrees(buckets_[bucket], *compute_);
+    hand_over();
+    if (shards_.sharded)
+      tree_->comm().reduce_scatter_subtrees(sum, subtrees, *queue_);
+    else
+      tree_->comm().sum_subtrees(sum, subtrees, *queue_);
+    return;
+  }
+  hand_over();
+  if (shards_.sharded)
+    comm_.reduce_scatter(sum, *queue_);
+  else
+    comm_.all_reduce(sum, sum, *queue_);
+}
+
+void Reducer::hand_over() {
+  compute_->record(*gradients_ready_);
+  queue_->wait(*gradients_ready_);
 }
 
 void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   expects(compute_ == &compute);
-  const auto loss = static_cast<int64_t>(StepScalar::loss_sum);
-  reduce(scalars.flat({loss, loss + 1}));
+  const Tensor loss = tree_ != nullptr ? tree_->losses() : loss_of_micro(scalars);
+  hand_over();
+  comm_.all_reduce(loss, loss, *queue_);  // the tree's: exact, all terms but one are 0
   queue_->record(*reduced_);
   compute.wait(*reduced_);
-  ops_.square_sums(block_sums_, gradients_, compute);
+  if (tree_ != nullptr) {
+    constexpr auto sum = static_cast<int64_t>(StepScalar::loss_sum);
+    ops_.sum_in_order(scalars.flat({sum, sum + 1}), loss, compute);
+    tree_->restart();
+  }
+  sum_squares(compute);
   ops_.clip_scale(scalars, block_sums_, max_norm, compute);
+  step_begins_ = true;
 }
 
-void Reducer::reduce(Tensor data) {
-  compute_->record(*gradients_ready_);
-  queue_->wait(*gradients_ready_);
-  comm_.all_reduce(data, data, *queue_);
+void Reducer::sum_squares(Queue& compute) {
+  if (!shards_.sharded) return ops_.square_sums(block_sums_, gradients_, compute);
+  compute.zero(block_sums_);
+  for (const Range& range : shards_.counted) {
+    const Range blocks{range.begin / Layout::block, ceil_div(range.end, Layout::block)};
+    ops_.square_sums(block_sums_->flat(blocks), gradients_.flat(range), compute);
+  }
+  // Exact: of the terms of each block all but one are 0.
+  hand_over();
+  comm_.all_reduce(block_sums_, block_sums_, *queue_);
+  queue_->record(*reduced_);
+  compute.wait(*reduced_);
+}
+
+void Reducer::update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute) {
+  for (int64_t bucket = buckets_.count() - 1; bucket >= 0; --bucket) {
+    step(shards_.updated[static_cast<size_t>(bucket)]);
+    if (gather_) gather_->start(bucket, compute);
+  }
+}
+
+void Reducer::before_use(int64_t section) {
+  if (gather_) gather_->wait(buckets_.of_section(section));
+}
+
+void Reducer::wait_for_params() {
+  if (gather_) gather_->wait_for_all();
 }
 
 }  // namespace gpt

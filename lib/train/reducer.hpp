@@ -3,22 +3,39 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
+#include "train/buckets.hpp"
+#include "train/gradient_tree.hpp"
+#include "train/parameter_gather.hpp"
+#include "train/shards.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace gpt {
 
-/// Sums gradients over the ranks, bucket by bucket, as the model announces finished sections; the same code
-/// for every backend. A bucket is a range of the flat gradients: sections that finish one after the other and
-/// lie side by side, until they are `bucket_bytes` long.
+/// Sums gradients over the ranks, bucket by bucket, as the model announces finished sections, and spreads
+/// what the optimizer then updates; the same code for every backend.
 class Reducer : public SectionListener {
 public:
+  /// Every rank gets all sums.
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes);
 
-  /// Whether the gradients of the micro-batch that now begins are the step's last: only those are reduced.
-  void begin_micro(bool last, Queue& compute);
+  /// @param sharded_params  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is
+  ///                        spread by update(). Collective. Empty: as above
+  /// @param tree            sums along the reduction tree; null: as `comm` sums
+  Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
+          Tensor sharded_params, GradientTree* tree);
+
+  /// @param last  whether the gradients of the micro-batch that now begins are the step's last: only those
+  ///              are reduced
+  /// @return how the model must write them
+  Write begin_micro(bool last, Queue& compute);
+
+  /// Where the loss of the micro-batch under way is added. @param scalars  the step's, as for finish
+  Tensor loss_of_micro(Tensor scalars) const;
 
   void after_gradients(int64_t section) override;
 
@@ -27,23 +44,38 @@ public:
   /// then.
   void finish(Tensor scalars, double max_norm, Queue& compute);
 
-  const std::vector<Range>& buckets() const { return buckets_; }
+  /// Calls step(ranges) for what this rank must update, in the order in which forward uses it, and starts to
+  /// spread it. Whoever then uses parameters asks before_use for the section, or wait_for_params.
+  void update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute);
+
+  void before_use(int64_t section) override;
+  /// Work given from now on to the queue of update() waits for all parameters; another order among the ranks'
+  /// collective calls is possible only after it.
+  void wait_for_params();
+
+  const Buckets& buckets() const { return buckets_; }
+  const Shards& shards() const { return shards_; }
 
 private:
-  void reduce(Tensor data);
+  void reduce(int64_t bucket);
+  void hand_over();  ///< to the queue of communication: what was given to compute so far
+  void sum_squares(Queue& compute);
 
   Comm& comm_;
   Ops& ops_;
   Tensor gradients_;
-  std::vector<Range> buckets_;
-  std::vector<int64_t> bucket_of_section_;  // index into buckets_
-  std::vector<int64_t> sections_in_bucket_;
+  const Buckets buckets_;
+  const Shards shards_;
+  const std::vector<Range> padding_;  // of the Layout
+  GradientTree* const tree_;
   std::vector<int64_t> sections_missing_;  // of each bucket, in this micro-batch
   TensorBuffer block_sums_;                // f64, one for each block of the Layout
-  std::unique_ptr<Queue> queue_;           // of communication
   std::unique_ptr<Event> gradients_ready_;
   std::unique_ptr<Event> reduced_;
-  Queue* compute_ = nullptr;  // of the micro-batch under way; null when it is not the last
+  std::optional<ParameterGather> gather_;
+  std::unique_ptr<Queue> queue_;  // of communication; its end comes before that of what it works on
+  Queue* compute_ = nullptr;      // of the micro-batch under way; null when it is not the last
+  bool step_begins_ = true;
 };
 
 }  // namespace gpt

@@ -7,8 +7,9 @@
 #include "model/generator.hpp"
 #include "model/gpt.hpp"
 #include "train/adamw.hpp"
+#include "train/announcement.hpp"
+#include "train/device_state.hpp"
 #include "train/evaluator.hpp"
-#include "train/host_copies.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
 #include "train/reducer.hpp"
@@ -48,8 +49,9 @@ struct Trainer::Impl {
   const Lanes lanes;
   const Schedule schedule;
   std::unique_ptr<Queue> queue;
-  TensorBuffer params, gradients;  // f32, flat
-  TensorBuffer inputs, targets;    // (this rank's sequences, T) i32
+  TensorBuffer params, gradients;      // f32, flat
+  TensorBuffer inputs, targets;        // (this rank's sequences, T) i32
+  std::optional<GradientTree> leaves;  // with --reduction tree
   Gpt model;
   Reducer reducer;
   AdamW optimizer;
@@ -64,7 +66,7 @@ struct Trainer::Impl {
   std::optional<Progress> progress;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker)
+  Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker)
       : world(ranks),
         device(processor),
         comm(group),
@@ -77,14 +79,18 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        params(device, DType::f32, {layout.size()}),
-        gradients(device, DType::f32, {layout.size()}),
+        params(options.zero == "0" ? device : reduced_memory(), DType::f32, {layout.size()}),
+        gradients(reduced_memory(), DType::f32, {layout.size()}),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
+        leaves(tree == nullptr ? std::nullopt
+                               : std::optional<GradientTree>(std::in_place, *tree, device, gradients,
+                                                             plan.leaves, plan.all_leaves)),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
-        reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20)),
-        optimizer(layout, device, params, gradients, options),
+        reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20),
+                options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
+        optimizer(layout, device, params, gradients, options, reducer.shards().all_updated()),
         scalars(device),
         state(run.state) {
     run.dataset->open(Split::train, plan.shards);
@@ -97,10 +103,29 @@ struct Trainer::Impl {
       load(start.start.file);
   }
 
-  std::vector<NamedTensor> named_state() const {
-    std::vector<NamedTensor> tensors = {{"params", params}};
-    for (NamedTensor& tensor : optimizer.state()) tensors.push_back(std::move(tensor));
-    return tensors;
+  /// Where buffers lie that all ranks sum or spread.
+  Allocator& reduced_memory() const {
+    Allocator* const shared = comm.allocator();
+    return shared != nullptr ? *shared : device;
+  }
+
+  MemoryEstimate memory() const {
+    const std::vector<DeviceState> states = named_state();
+    const auto all = std::ssize(states);
+    return {.parameters = params->bytes(),
+            .gradients = gradients->bytes(),
+            .optimizer = optimizer.state_bytes(),
+            .tree = leaves ? leaves->bytes() : 0,
+            .activations = model.activation_bytes(),
+            .saving = options.save_every == 0 ? 0
+                                              : SavedParts::bytes(all, reducer.shards().sharded ? all - 1 : 0,
+                                                                  layout, reducer.buckets(), comm)};
+  }
+
+  std::vector<DeviceState> named_state() const {
+    std::vector<DeviceState> states = {whole_state("params", params)};
+    for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
+    return states;
   }
 
   void initialize() {
@@ -112,9 +137,7 @@ struct Trainer::Impl {
   }
 
   void load(const std::string& file) {
-    HostCopies copies(named_state());
-    load_state(file, layout, copies.state());
-    copies.store(*queue);
+    load_device_state(file, layout, named_state(), *queue);
     saved_step = state.step;
   }
 
@@ -122,19 +145,16 @@ struct Trainer::Impl {
   void backward(const HostBatch& batch) {
     queue->copy(inputs, host_view(batch.inputs, inputs));
     queue->copy(targets, host_view(batch.targets, targets));
-    const Tensor loss_sum = scalars.device().flat({0, 1});
     MicroStep micro{.scale = 1.0F / static_cast<float>(plan.tokens_per_step),
-                    .write = Write::overwrite,
                     .dropout_seed = options.seed,
                     .step = static_cast<uint32_t>(state.step)};
     for (int64_t first = 0; first < batch.count; first += plan.micro_batch) {
       const Range part{first, std::min(first + plan.micro_batch, batch.count)};
-      reducer.begin_micro(part.end == batch.count, *queue);
+      micro.write = reducer.begin_micro(part.end == batch.count, *queue);
       model.train({.inputs = inputs->slice(part),
                    .targets = targets->slice(part),
                    .first_sequence = batch.first_sequence + first},
-                  loss_sum, micro, reducer, *queue);
-      micro.write = Write::accumulate;
+                  reducer.loss_of_micro(scalars.device()), micro, reducer, *queue);
     }
   }
 
@@ -161,7 +181,11 @@ void Trainer::Impl::run(const std::string& run_folder) {
     scalars.reset(*queue);
     backward(batch);
     reducer.finish(scalars.device(), options.clip, *queue);
-    optimizer.step(state.step, rate, scalars.device(), {{0, layout.size()}}, *queue);
+    reducer.update(
+        [&](const std::vector<Range>& ranges) {
+          optimizer.step(state.step, rate, scalars.device(), ranges, *queue);
+        },
+        *queue);
     ++state.step;
     state.cursor += plan.windows_per_step;
     if (sample_log) sample_log->record(state.step, batch);
@@ -178,6 +202,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
     if (due(options.eval_every)) evaluate_and_log();
     if (due(options.save_every)) save(run_folder);
   }
+  reducer.wait_for_params();
   report(scalars.receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
@@ -202,6 +227,7 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
 
 void Trainer::Impl::evaluate_and_log() {
   fault_point("eval");
+  reducer.wait_for_params();
   const double loss = evaluator->mean_loss(model, reducer, comm, *queue);
   if (!world.is_root()) return;
   journal->eval(state.step, loss);
@@ -229,9 +255,11 @@ void Trainer::Impl::save(const std::string& run_folder) {
                                 .tokenizer = manifest.tokenizer,
                                 .dataset_fingerprint = manifest.fingerprint(),
                                 .dataset_source = manifest.source};
-  HostCopies copies(named_state());
-  copies.fetch(*queue);
-  save_checkpoint(folder, header, layout, copies.state(), world);
+  reducer.wait_for_params();
+  {
+    const SavedParts parts(named_state(), layout, reducer.buckets(), comm, device, *queue);
+    save_checkpoint(folder, header, layout, parts.state(), world);
+  }
   saved_step = state.step;
   if (!world.is_root()) return;
   journal->save(state.step, seconds_since(begin));
@@ -244,8 +272,9 @@ void Trainer::Impl::save(const std::string& run_folder) {
   }
 }
 
-Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console)
-    : impl_(std::make_unique<Impl>(world, device, comm, run, console)) {}
+Trainer::Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run,
+                 Console& console)
+    : impl_(std::make_unique<Impl>(world, device, comm, tree, run, console)) {}
 Trainer::~Trainer() = default;
 
 void Trainer::run(const std::string& run_folder, const RunFolder* held) {
@@ -253,6 +282,8 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   const World& world = trainer.world;
   const std::string& resumed = trainer.start.start.file;
   trainer.held = held;
+  const MemoryEstimate memory =
+      announce_memory(trainer.console, world, trainer.memory(), trainer.layout.parameters());
   trainer.progress.emplace(trainer.console, trainer.state.step, trainer.plan.steps,
                            trainer.options.log_every);
   world.everywhere([&] {
@@ -260,10 +291,13 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
     trainer.journal.emplace(run_folder + "/log.jsonl");
     trainer.journal->start(trainer.state.step, trainer.start.start.branch, world.size(), world.nodes(),
                            trainer.layout.parameters(), trainer.plan.steps, trainer.options.global_batch);
+    trainer.journal->memory(memory);
     if (!resumed.empty()) trainer.journal->resume(trainer.state.step, world.size(), resumed);
   });
   trainer.run(run_folder);
-  if (world.is_root()) trainer.journal->end(trainer.state.step);
+  const int64_t parameters = trainer.layout.parameters();
+  const int64_t peak = announce_peak(trainer.console, world, parameters);
+  if (world.is_root()) trainer.journal->end(trainer.state.step, peak, parameters);
 }
 
 Trainer::Sample Trainer::sample(int64_t tokens) {

@@ -1,11 +1,12 @@
 #include "train/training.hpp"
 
-#include "comm/comm.hpp"
+#include "comm/tree_comm.hpp"
 #include "device/device.hpp"
 #include "train/announcement.hpp"
 #include "train/checkpoint_evaluation.hpp"
 #include "train/comm_plan.hpp"
 #include "train/console.hpp"
+#include "train/plan.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
 #include "train/threads.hpp"
@@ -21,11 +22,20 @@ namespace {
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Comm> comm;
+  TreeComm* tree = nullptr;  ///< `comm`, if gradients are summed along the tree of leaves
 };
 
 Backend make_backend(Console& console, const World& world, const TrainOptions& options) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(options.threads));
-  Backend backend{make_cpu_device(threads.threads), make_comm(world, comm_plan(options))};
+  Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
+  const CommPlan plan = comm_plan(options);
+  if (plan.reduction == Reduction::tree && !options.eval_only) {
+    std::unique_ptr<TreeComm> tree = make_tree_comm(world, plan, leaves_of_ranks(options, world.size()));
+    backend.tree = tree.get();
+    backend.comm = std::move(tree);
+  } else {
+    backend.comm = make_comm(world, plan);
+  }
   announce_ranks(console, world, threads, *backend.device, *backend.comm);
   return backend;
 }
@@ -75,7 +85,8 @@ void train(Console& console, const World& world, PreparedRun& run) {
   const Backend backend = make_backend(console, world, run.options);
   announce_run(console, world, run);
   std::optional<Trainer> trainer;
-  world.everywhere([&] { trainer.emplace(world, *backend.device, *backend.comm, run, console); });
+  world.everywhere(
+      [&] { trainer.emplace(world, *backend.device, *backend.comm, backend.tree, run, console); });
   trainer->run(run.options.out, folder.get());
   print_sample(console, world, *trainer, run.options.sample_tokens);
 }

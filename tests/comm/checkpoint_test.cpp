@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "comm/shared_folder.hpp"
 #include "comm/world.hpp"
 #include "h5/h5.hpp"
 #include "support/errors.hpp"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 using test::bytes_of;
 using test::failure;
 using test::says;
+using test::SharedFolder;
 
 // Sections of 1024 elements leave padding in the middle; the state of the larger one spans three blocks of
 // 4 MiB, the last of them partial.
@@ -77,18 +79,6 @@ State& state_of(const GptConfig& model) {
   static State of_small{Layout(small)}, of_large{Layout(large)};
   return model == small ? of_small : of_large;
 }
-
-/// A scratch folder that all ranks see; the root's goes last.
-struct SharedFolder {
-  explicit SharedFolder(const World& all) : world(all) {
-    if (world.is_root()) scratch.emplace();
-    path = world.broadcast(scratch ? scratch->path() : std::string());
-  }
-  ~SharedFolder() { world.barrier(); }
-  const World& world;
-  std::optional<test::ScratchFolder> scratch;
-  std::string path;
-};
 
 TEST_CASE("header and state come back on every rank") {
   const World world = make_world();

@@ -90,6 +90,34 @@ TEST_CASE("clip_scale sees a loss or gradient that is not finite") {
   }
 }
 
+TEST_CASE("add adds every element once") {
+  for (int64_t size : sizes)
+    for (const auto& device : devices()) {
+      INFO(case_name("add", {size}), " on ", device->name());
+      const Array a = random_floats(size, 1), b = random_floats(size, 2);
+      const Guarded sum({size}, a);
+      device->ops().add(sum, Guarded({size}, b), *device->make_queue());
+      const Array values = sum.values();
+      for (int64_t i = 0; i < size; ++i)
+        REQUIRE(values[i] == static_cast<double>(static_cast<float>(a[i]) + static_cast<float>(b[i])));
+      CHECK(sum.intact());
+    }
+}
+
+TEST_CASE("sum_in_order adds from left to right") {
+  for (const auto& device : devices()) {
+    const Guarded terms(DType::f64, {4}), sum(DType::f64, {1});
+    double* const values = Tensor(terms).data<double>();
+    values[0] = 1.0;
+    values[1] = 1e17;  // takes the 1 up
+    values[2] = -1e17;
+    values[3] = 0.25;
+    device->ops().sum_in_order(sum, terms, *device->make_queue());
+    CHECK(*Tensor(sum).data<double>() == 0.25);
+    CHECK(sum.intact());
+  }
+}
+
 TEST_CASE("adamw agrees with the reference over several steps") {
   for (int64_t size : sizes)
     for (bool has_half : {false, true})

@@ -44,10 +44,12 @@ TEST_CASE("events are one line each, with every field") {
                   .tokens_per_second = 1536.0});
     journal.eval(12, 2.5);
     journal.save(12, 0.5);
-    journal.end(20);
+    journal.memory(
+        {.parameters = 1, .gradients = 2, .optimizer = 3, .tree = 4, .activations = 5, .saving = 6});
+    journal.end(20, 5000, 1000);
   }
   const std::vector<json> all = events(path);
-  REQUIRE(all.size() == 6);
+  REQUIRE(all.size() == 7);
   CHECK(all[0] == json{{"event", "start"},
                        {"attempt", 1},
                        {"step", 10},
@@ -70,7 +72,19 @@ TEST_CASE("events are one line each, with every field") {
                        {"tokens_per_second", 1536.0}});
   CHECK(all[3] == json{{"event", "eval"}, {"attempt", 1}, {"step", 12}, {"val_loss", 2.5}});
   CHECK(all[4] == json{{"event", "save"}, {"attempt", 1}, {"step", 12}, {"seconds", 0.5}});
-  CHECK(all[5] == json{{"event", "end"}, {"attempt", 1}, {"step", 20}});
+  CHECK(all[5] == json{{"event", "memory"},
+                       {"attempt", 1},
+                       {"parameter_bytes", 1},
+                       {"gradient_bytes", 2},
+                       {"optimizer_bytes", 3},
+                       {"subtree_bytes", 4},
+                       {"activation_bytes", 5},
+                       {"saving_bytes", 6}});
+  CHECK(all[6] == json{{"event", "end"},
+                       {"attempt", 1},
+                       {"step", 20},
+                       {"peak_bytes", 5000},
+                       {"peak_bytes_per_parameter", 5.0}});
 }
 
 TEST_CASE("an event is in the file when the call returns") {
@@ -87,7 +101,7 @@ TEST_CASE("each start is another attempt, and keeps what was there") {
   for (int64_t attempt = 1; attempt <= 3; ++attempt) {
     Journal journal(folder / "log.jsonl");
     CHECK(journal.attempt() == attempt);
-    journal.end(attempt);
+    journal.end(attempt, 0, 1);
   }
   const std::vector<json> all = events(folder / "log.jsonl");
   REQUIRE(all.size() == 3);

@@ -36,6 +36,16 @@ TEST_CASE("parameters lie inside their sections, apart from each other and align
     std::ranges::sort(taken, {}, &Range::begin);
     for (size_t i = 0; i + 1 < taken.size(); ++i) CHECK(taken[i].end <= taken[i + 1].begin);
 
+    std::vector<Range> all = layout.padding();
+    all.insert(all.end(), taken.begin(), taken.end());
+    std::ranges::sort(all, {}, &Range::begin);
+    int64_t covered = 0;
+    for (const Range& range : all) {
+      CHECK(range.begin == covered);
+      covered = range.end;
+    }
+    CHECK(covered == layout.size());
+
     int64_t next = 0;
     for (const Section& section : layout.sections()) {
       CHECK(section.range.begin == next);

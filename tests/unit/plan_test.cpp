@@ -69,6 +69,24 @@ TEST_CASE("ranks divide the batch without gap or overlap, and know the shards of
   }
 }
 
+TEST_CASE("with the tree of leaves ranks get whole ones") {
+  Example example;
+  example.options.reduction = "tree";  // leaves of 5, 5 and 2 sequences
+  const std::vector<std::vector<Range>> expected = {
+      {{0, 12}}, {{0, 5}, {5, 12}}, {{0, 5}, {5, 10}, {10, 12}}};
+  for (int ranks = 1; ranks <= 3; ++ranks)
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Plan plan = example.plan(rank, ranks);
+      CHECK(plan.all_leaves == 3);
+      CHECK(plan.leaves == leaves_of_ranks(example.options, ranks)[static_cast<size_t>(rank)]);
+      CHECK(plan.sequences == expected[static_cast<size_t>(ranks - 1)][static_cast<size_t>(rank)]);
+    }
+  const Error error = error_of([&] { example.plan(0, 4); });
+  CHECK(error.code() == ExitCode::usage);
+  for (const char* part : {"--reduction tree", "3 leaves", "--micro-batch 3 or less"})
+    CHECK(says(error, part));
+}
+
 TEST_CASE("epochs become steps, the last one never begun without its windows") {
   Example example;
   for (const auto& [epochs, steps] :

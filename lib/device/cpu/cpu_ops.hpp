@@ -49,6 +49,8 @@ public:
   void classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor w, Tensor targets,
                   int64_t vocabulary, float scale, Write write, Queue&) override;
 
+  void add(Tensor sum, Tensor x, Queue&) override;
+  void sum_in_order(Tensor sum, Tensor terms, Queue&) override;
   void square_sums(Tensor sums, Tensor g, Queue&) override;
   void clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue&) override;
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,

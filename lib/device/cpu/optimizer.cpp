@@ -17,6 +17,21 @@ double& scalar(const Tensor& scalars, StepScalar which) {
 
 }  // namespace
 
+void CpuOps::add(Tensor sum, Tensor x, Queue&) {
+  require_f32("add", {sum, x});
+  expects(sum.size() == x.size());
+  parallel_ranges(threads_, sum.size(), elementwise_grain, [&](Range range, int) {
+    add_to(sum.data<float>() + range.begin, x.data<float>() + range.begin, range.size());
+  });
+}
+
+void CpuOps::sum_in_order(Tensor sum, Tensor terms, Queue&) {
+  expects(sum.size() == 1);
+  double total = 0.0;
+  for (int64_t i = 0; i < terms.size(); ++i) total += terms.data<double>()[i];
+  *sum.data<double>() = total;
+}
+
 void CpuOps::square_sums(Tensor sums, Tensor g, Queue&) {
   require_f32("square_sums", {g});
   expects(sums.size() == ceil_div(g.size(), norm_block));

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "comm/comm.hpp"
+#include "device/device.hpp"
+#include "train/buckets.hpp"
+#include "train/checkpoint.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+/// Elements of a flat buffer that this rank holds, on the device.
+struct StateShard {
+  Range elements;
+  Tensor data;  ///< f32, as many
+};
+
+/// A flat tensor of training state by the name under which checkpoints hold it.
+struct DeviceState {
+  std::string name;
+  std::vector<StateShard> shards;  ///< ascending; one of all elements, unless ranks share the tensor out
+};
+
+/// The whole of `data` under a name.
+DeviceState whole_state(std::string name, Tensor data);
+
+/// Reads what the shards hold from a checkpoint, block by block: needs no room for a whole tensor. Checksums
+/// of all blocks are verified. Not collective; errors as load_state.
+void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
+                       Queue& queue);
+
+/// Host copies of what this rank writes into a checkpoint: what save_checkpoint works on.
+class SavedParts {
+public:
+  /// Copies from the device, and from the ranks that hold it, bucket by bucket; returns when that is done.
+  /// Collective.
+  SavedParts(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets, Comm& comm,
+             Device& device, Queue& queue);
+
+  const std::vector<StateTensor>& state() const { return state_; }
+
+  /// Bytes of memory that saving takes on the side for `states` states, `sharded` ones of them.
+  static int64_t bytes(int64_t states, int64_t sharded, const Layout& layout, const Buckets& buckets,
+                       const Comm& comm);
+
+private:
+  std::vector<std::unique_ptr<float[]>> memory_;
+  std::vector<StateTensor> state_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace gpt {
+
+/// Bytes of the large buffers of a rank. Not counted: the program with its libraries, scratch of operations,
+/// messages under way, the batch.
+struct MemoryEstimate {
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t optimizer = 0;
+  int64_t tree = 0;  ///< gradients of subtrees (--reduction tree)
+  int64_t activations = 0;
+  int64_t saving = 0;  ///< only while a checkpoint is written
+
+  int64_t total() const { return parameters + gradients + optimizer + tree + activations + saving; }
+};
+
+/// For people. @param elements  parameters of the model, to divide by
+std::string describe(const MemoryEstimate& estimate, int64_t elements);
+
+/// The most memory that this process has had so far, in bytes: VmHWM of /proc/self/status, which counts
+/// memory shared with other ranks too. 0 where the system does not tell.
+int64_t peak_memory();
+
+/// "12.3 MB"
+std::string megabytes(int64_t bytes);
+
+}  // namespace gpt

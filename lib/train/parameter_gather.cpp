@@ -1,0 +1,39 @@
+#include "train/parameter_gather.hpp"
+
+#include "base/contracts.hpp"
+
+namespace gpt {
+
+ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params,
+                                 Queue& communication)
+    : buckets_(buckets),
+      comm_(comm),
+      params_(params),
+      communication_(communication),
+      updated_(device.make_event()),
+      pending_(static_cast<size_t>(buckets.count())) {
+  for (Pending& bucket : pending_) bucket.gathered = device.make_event();
+}
+
+void ParameterGather::start(int64_t bucket, Queue& compute) {
+  Pending& pending = pending_[static_cast<size_t>(bucket)];
+  expects(pending.compute == nullptr);
+  compute.record(*updated_);
+  communication_.wait(*updated_);
+  comm_.all_gather(params_.flat(buckets_[bucket]), communication_);
+  communication_.record(*pending.gathered);
+  pending.compute = &compute;
+}
+
+void ParameterGather::wait(int64_t bucket) {
+  Pending& pending = pending_[static_cast<size_t>(bucket)];
+  if (pending.compute == nullptr) return;
+  pending.compute->wait(*pending.gathered);
+  pending.compute = nullptr;
+}
+
+void ParameterGather::wait_for_all() {
+  for (int64_t bucket = 0; bucket < buckets_.count(); ++bucket) wait(bucket);
+}
+
+}  // namespace gpt

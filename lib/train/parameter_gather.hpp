@@ -1,0 +1,42 @@
+#pragma once
+
+#include "comm/comm.hpp"
+#include "device/device.hpp"
+#include "train/buckets.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace gpt {
+
+/// Spreads updated parameters from the ranks that own them, bucket by bucket on the queue of communication,
+/// while the next forward pass begins.
+class ParameterGather {
+public:
+  /// Keeps references to all of these.
+  ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params, Queue& communication);
+
+  /// This rank's parts of the bucket are updated, on `compute`, where nothing may use the bucket from now on
+  /// until wait().
+  void start(int64_t bucket, Queue& compute);
+
+  /// Work given from now on to the queue that started it waits for the bucket.
+  void wait(int64_t bucket);
+  void wait_for_all();
+
+private:
+  struct Pending {
+    std::unique_ptr<Event> gathered;
+    Queue* compute = nullptr;  // null: nothing to wait for
+  };
+
+  const Buckets& buckets_;
+  Comm& comm_;
+  Tensor params_;
+  Queue& communication_;
+  std::unique_ptr<Event> updated_;
+  std::vector<Pending> pending_;  // of each bucket
+};
+
+}  // namespace gpt

@@ -1,0 +1,117 @@
+#include "comm/trainee.hpp"
+
+#include "base/philox.hpp"
+
+#include <algorithm>
+
+namespace gpt::test {
+namespace {
+
+TrainOptions optimizer_options() {
+  TrainOptions options;
+  options.weight_decay = 0.1;
+  return options;
+}
+
+Range leaves_of(const Comm& comm, int64_t micro_batch) {
+  return Trainee::leaves_of_ranks(comm.size(), micro_batch)[static_cast<size_t>(comm.rank())];
+}
+
+}  // namespace
+
+const GptConfig& Trainee::config() {
+  static const GptConfig model{
+      .layers = 2, .heads = 2, .width = 24, .context = 19, .vocabulary = 131, .bias = true, .dropout = 0.1F};
+  return model;
+}
+
+std::vector<Range> Trainee::leaves_of_ranks(int ranks, int64_t micro_batch) {
+  std::vector<Range> leaves;
+  for (int rank = 0; rank < ranks; ++rank)
+    leaves.push_back(part_of(ceil_div(global_batch, micro_batch), ranks, rank));
+  return leaves;
+}
+
+Trainee::Trainee(Comm& comm, TreeComm* tree, const TraineeOptions& options)
+    : comm_(comm),
+      options_(options),
+      layout_(config()),
+      device_(make_cpu_device(1)),
+      queue_(device_->make_queue()),
+      params_(*device_, DType::f32, {layout_.size()}),
+      gradients_(*device_, DType::f32, {layout_.size()}),
+      model_(config(), *device_, options.micro_batch,
+             {.weights = params_, .matrices = params_, .gradients = gradients_}),
+      reducer_(layout_, comm, *device_, gradients_, static_cast<int64_t>(options.bucket_mb * 0x1p20),
+               options.sharded ? *params_ : Tensor{},
+               tree == nullptr
+                   ? nullptr
+                   : &tree_.emplace(*tree, *device_, gradients_, leaves_of(comm, options.micro_batch),
+                                    ceil_div(global_batch, options.micro_batch))),
+      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(),
+                 reducer_.shards().all_updated()),
+      scalars_(*device_),
+      mine_(part_of(global_batch, comm.size(), comm.rank())) {
+  if (tree_) {
+    const Range leaves = leaves_of(comm, options.micro_batch);
+    mine_ = {leaves.begin * options.micro_batch, std::min(leaves.end * options.micro_batch, global_batch)};
+  }
+  if (options.checkpoint.empty())
+    initialize_weights(layout_, config(), 3, params_);
+  else
+    load_device_state(options.checkpoint, layout_, state(), *queue_);
+  tokens_.resize(static_cast<size_t>(global_batch * (config().context + 1)));
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    tokens_[i] = static_cast<int32_t>(random_bits(9, i) % static_cast<uint64_t>(config().vocabulary));
+}
+
+std::vector<DeviceState> Trainee::state() const {
+  std::vector<DeviceState> states = {whole_state("params", params_)};
+  for (DeviceState& moments : optimizer_.state()) states.push_back(std::move(moments));
+  return states;
+}
+
+void Trainee::train(int64_t steps) {
+  for (int64_t i = 0; i < steps; ++i) step();
+}
+
+void Trainee::step() {
+  const Tensor inputs(tokens_.data(), DType::i32, {global_batch, config().context});
+  const Tensor targets(tokens_.data() + global_batch, DType::i32, {global_batch, config().context});
+  scalars_.reset(*queue_);
+  MicroStep micro{.scale = 1.0F / static_cast<float>(inputs.size()),
+                  .dropout_seed = 5,
+                  .step = static_cast<uint32_t>(step_)};
+  for (int64_t first = mine_.begin; first < mine_.end; first += options_.micro_batch) {
+    const Range part{first, std::min(first + options_.micro_batch, mine_.end)};
+    micro.write = reducer_.begin_micro(part.end == mine_.end, *queue_);
+    model_.train({.inputs = inputs.slice(part), .targets = targets.slice(part), .first_sequence = first},
+                 reducer_.loss_of_micro(scalars_.device()), micro, reducer_, *queue_);
+  }
+  reducer_.finish(scalars_.device(), 0.5, *queue_);
+  reducer_.update(
+      [&](const std::vector<Range>& ranges) {
+        optimizer_.step(step_, 1e-2, scalars_.device(), ranges, *queue_);
+      },
+      *queue_);
+  scalars_.send(++step_, *queue_);
+  const StepScalars::Values values = *scalars_.receive(true);
+  losses_.push_back(values.loss_sum);
+  norms_.push_back(values.grad_norm);
+}
+
+SavedParts Trainee::saved_parts() {
+  reducer_.wait_for_params();
+  return {state(), layout_, reducer_.buckets(), comm_, *device_, *queue_};
+}
+
+Outcome Trainee::outcome() {
+  const SavedParts saved = saved_parts();
+  const float* const first = params_->data<float>();
+  Outcome result{.losses = losses_, .norms = norms_, .params = {first, first + layout_.size()}, .parts = {}};
+  for (const StateTensor& part : saved.state())
+    result.parts.emplace_back(part.data.data<float>(), part.data.data<float>() + part.data.size());
+  return result;
+}
+
+}  // namespace gpt::test

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "comm/tree_comm.hpp"
+#include "device/device.hpp"
+#include "model/gpt.hpp"
+#include "train/adamw.hpp"
+#include "train/device_state.hpp"
+#include "train/gradient_tree.hpp"
+#include "train/reducer.hpp"
+#include "train/step_scalars.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace gpt::test {
+
+/// All that a training run leaves, on this rank.
+struct Outcome {
+  std::vector<double> losses, norms;      // of each step
+  std::vector<float> params;              // this rank's copy, all of it
+  std::vector<std::vector<float>> parts;  // params, m, v: what this rank would save
+
+  bool operator==(const Outcome&) const = default;
+};
+
+struct TraineeOptions {
+  int64_t micro_batch = 2;
+  double bucket_mb = 0.02;
+  bool sharded = false;  ///< ZeRO-1
+  /// What the optimizer is started with beside fixed weights: the files of a checkpoint, or empty.
+  std::string checkpoint;
+};
+
+/// One rank of a small training run on random tokens.
+class Trainee {
+public:
+  static constexpr int64_t global_batch = 17;  // divides by none of the rank counts
+  static const GptConfig& config();
+
+  /// @param tree  `comm` itself, to sum along leaves of micro_batch sequences; else null. Collective.
+  Trainee(Comm& comm, TreeComm* tree, const TraineeOptions& options);
+
+  void train(int64_t steps);
+
+  /// Collective.
+  Outcome outcome();
+
+  const Layout& layout() const { return layout_; }
+  const Reducer& reducer() const { return reducer_; }
+  const AdamW& optimizer() const { return optimizer_; }
+  std::vector<DeviceState> state() const;
+  SavedParts saved_parts();
+
+  static std::vector<Range> leaves_of_ranks(int ranks, int64_t micro_batch);
+
+private:
+  void step();
+
+  Comm& comm_;
+  TraineeOptions options_;
+  Layout layout_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Queue> queue_;
+  TensorBuffer params_, gradients_;
+  std::optional<GradientTree> tree_;
+  Gpt model_;
+  Reducer reducer_;
+  AdamW optimizer_;
+  StepScalars scalars_;
+  Range mine_;
+  std::vector<int32_t> tokens_;
+  int64_t step_ = 0;
+  std::vector<double> losses_, norms_;
+};
+
+}  // namespace gpt::test

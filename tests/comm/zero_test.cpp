@@ -1,0 +1,209 @@
+#include "comm/layouts.hpp"
+#include "comm/shared_folder.hpp"
+#include "comm/trainee.hpp"
+#include "comm/world.hpp"
+#include "support/run_alone.hpp"
+#include "train/checkpoint.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+using test::Outcome;
+using test::Trainee;
+using test::TraineeOptions;
+
+/// A Comm whose reduce_scatter gives the bits of its all_reduce, and what is undefined after it is poison.
+/// Parts are divided over the first `owners` ranks of every `owners` ones, as inside nodes of that size, or
+/// as `comm` does for 0.
+class SameSums : public Comm {
+public:
+  SameSums(Comm& comm, int node) : comm_(comm), node_(node) {
+    const int64_t count = comm.size() * alignment;
+    int64_t parts = comm.owned(count).empty() ? 0 : 1;
+    MPI_Allreduce(MPI_IN_PLACE, &parts, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    owners_ = node > 0 ? node : parts;
+  }
+
+  int rank() const override { return comm_.rank(); }
+  int size() const override { return comm_.size(); }
+  std::string name() const override { return "same sums by " + comm_.name(); }
+  void all_reduce(Tensor out, Tensor in, Queue& queue) override { comm_.all_reduce(out, in, queue); }
+  void reduce_scatter(Tensor data, Queue& queue) override {
+    comm_.all_reduce(data, data, queue);
+    queue.host([this, data] {
+      const Range mine = owned(data.size());
+      for (int64_t i = 0; i < tail(data.size()).begin; ++i)
+        if (i < mine.begin || i >= mine.end) data.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+    });
+  }
+  void all_gather(Tensor data, Queue& queue) override {
+    if (node_ == 0) return comm_.all_gather(data, queue);
+    for (int owner = 0; owner < node_; ++owner)
+      comm_.broadcast(data.flat({owner * part_size(data.size()), (owner + 1) * part_size(data.size())}),
+                      owner, queue);
+  }
+  void broadcast(Tensor data, int root, Queue& queue) override { comm_.broadcast(data, root, queue); }
+  void barrier(Queue& queue) override { comm_.barrier(queue); }
+  Range owned(int64_t count) const override {
+    if (node_ == 0) return comm_.owned(count);
+    const int64_t index = rank() % node_;
+    return {index * part_size(count), (index + 1) * part_size(count)};
+  }
+
+protected:
+  int64_t owners() const override { return owners_; }
+
+private:
+  Comm& comm_;
+  int node_;
+  int64_t owners_;
+};
+
+Outcome trained(Comm& comm, bool sharded, double bucket_mb) {
+  Trainee trainee(comm, nullptr, {.bucket_mb = bucket_mb, .sharded = sharded, .checkpoint = {}});
+  trainee.train(4);
+  return trainee.outcome();
+}
+
+std::unique_ptr<World> make_world(const std::string& layout) {
+  int argc = 0;
+  char** argv = nullptr;
+  auto world = std::make_unique<World>(argc, argv);
+  world->set_layout({layout});
+  return world;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - double{b[i]}) * (a[i] - double{b[i]});
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+TEST_CASE("sharded optimizer state gives the bits of whole state") {
+  const auto world = make_world("");
+  const auto agrees = [&](Comm& comm) {
+    for (const int node : {0, 1, 2}) {
+      if (node > 0 && comm.size() % node != 0) continue;
+      SameSums same(comm, node);
+      for (const double bucket_mb : {0.0, 0.02, 25.0}) {
+        INFO(same.name(), ", parts in nodes of ", node, ", buckets of ", bucket_mb, " MiB");
+        const Outcome sharded = trained(same, true, bucket_mb), whole = trained(same, false, bucket_mb);
+        CHECK(std::isfinite(sharded.norms.back()));
+        CHECK(sharded.norms == whole.norms);
+        CHECK(sharded.losses == whole.losses);
+        CHECK(sharded.params == whole.params);
+        CHECK(sharded.parts == whole.parts);
+      }
+    }
+  };
+  agrees(*make_mpi_comm(world->world()));
+  for (const std::string& layout : test::layouts_for(world->size()))
+    agrees(*make_hierarchical_comm(*make_world(layout)));
+}
+
+TEST_CASE("with every implementation's own reduce-scatter sharded state trains alike") {
+  const auto world = make_world("");
+  const auto agrees = [&](Comm& comm) {
+    INFO(comm.name());
+    const Outcome sharded = trained(comm, true, 0.02), whole = trained(comm, false, 0.02);
+    // Their sums may be added in another order; with two terms there is none.
+    if (comm.size() <= 2) CHECK(sharded == whole);
+    CHECK(sharded.norms.front() == doctest::Approx(whole.norms.front()).epsilon(1e-5));
+    CHECK(sharded.losses.back() == doctest::Approx(whole.losses.back()).epsilon(1e-4));
+    // Every rank has the same weights.
+    std::vector<float> first = sharded.params;
+    MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_FLOAT, 0, MPI_COMM_WORLD);
+    CHECK(sharded.params == first);
+    CHECK(distance(sharded.params, whole.params) < 0.1);
+  };
+  agrees(*make_mpi_comm(world->world()));
+  for (const std::string& layout : test::layouts_for(world->size()))
+    agrees(*make_hierarchical_comm(*make_world(layout)));
+}
+
+TEST_CASE("a rank holds moments only for what it updates") {
+  const auto world = make_world("");
+  const auto comm = make_mpi_comm(world->world());
+  const Trainee whole(*comm, nullptr, {.bucket_mb = 25.0, .sharded = false, .checkpoint = {}});
+  const Trainee sharded(*comm, nullptr, {.bucket_mb = 25.0, .sharded = true, .checkpoint = {}});
+  const int64_t all = whole.optimizer().state_bytes();
+  CHECK(all == 8 * whole.layout().size());
+  const int64_t tails = 8 * world->size() * Comm::alignment * sharded.reducer().buckets().count();
+  CHECK(sharded.optimizer().state_bytes() <= all / world->size() + tails);
+  CHECK((world->size() == 1 || sharded.optimizer().state_bytes() < all));
+}
+
+TEST_CASE("checkpoints are the same file with and without sharded state, and serve either") {
+  const auto world = make_world("");
+  const auto comm = make_mpi_comm(world->world());
+  SameSums same(*comm, 0);
+  const test::SharedFolder folder(*world);
+  CheckpointHeader header;
+  header.step = 4;
+  header.model = Trainee::config();
+  header.tokenizer = "t";
+  const auto save = [&](bool sharded) {
+    Trainee trainee(same, nullptr, {.sharded = sharded, .checkpoint = {}});
+    trainee.train(4);
+    const std::string path = folder.path + (sharded ? "/sharded" : "/whole");
+    save_checkpoint(path, header, trainee.layout(), trainee.saved_parts().state(), *world);
+    return path + "/" + checkpoint_name(4);
+  };
+  const std::string sharded = save(true), whole = save(false);
+  CHECK(test::bytes_of(sharded) == test::bytes_of(whole));
+
+  // On these ranks, on fewer, and on one: what was loaded is what is in the file, and training goes on alike.
+  const auto resumed = [&](Comm& group, bool shards) {
+    Trainee trainee(group, nullptr, {.sharded = shards, .checkpoint = sharded});
+    const Outcome loaded = trainee.outcome();
+    trainee.train(2);
+    return std::pair{loaded, trainee.outcome()};
+  };
+  CHECK(resumed(same, true) == resumed(same, false));
+  MPI_Comm rest = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world->rank() == 0 ? 0 : 1, 0, &rest);
+  {
+    const auto fewer = make_mpi_comm(rest);
+    const auto alone = make_mpi_comm(MPI_COMM_SELF);
+    CHECK(resumed(*fewer, true).first == resumed(*fewer, false).first);
+    CHECK(resumed(*alone, true) == resumed(*alone, false));
+  }
+  MPI_Comm_free(&rest);
+}
+
+TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {
+  const auto world = make_world("");
+  const auto comm = make_mpi_comm(world->world());
+  const auto device = make_cpu_device(1);
+  const auto queue = device->make_queue();
+  const Layout layout({.layers = 3, .heads = 4, .width = 256, .context = 33, .vocabulary = 777});
+  const Buckets buckets(layout, int64_t{1} << 20);
+  const std::vector<Range> updated = owned_shards(buckets, *comm, *device).all_updated();
+  std::vector<std::vector<float>> memory;
+  DeviceState state{.name = "m", .shards = {}};
+  for (const Range& range : updated) {
+    std::vector<float>& values = memory.emplace_back();
+    for (int64_t i = range.begin; i < range.end; ++i) values.push_back(static_cast<float>(i % 65521));
+    state.shards.push_back({range, Tensor(values.data(), DType::f32, {range.size()})});
+  }
+  const SavedParts saved({state}, layout, buckets, *comm, *device, *queue);
+  const StateTensor& part = saved.state().front();
+  const Range mine = checkpoint_part(layout, world->size(), world->rank());
+  CHECK(part.first == mine.begin);
+  REQUIRE(part.data.size() == mine.size());
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < mine.size(); ++i)
+    wrong += part.data.data<float>()[i] != static_cast<float>((mine.begin + i) % 65521);
+  CHECK(wrong == 0);
+}
+
+}  // namespace gpt

@@ -1,0 +1,104 @@
+"""Optimizer state divided over the ranks: the same run, with less memory."""
+
+import re
+import shutil
+import unittest
+
+from harness import SystemTest
+
+HARD = {"dropout": 0.2, "micro_batch": 2, "eval_every": 5, "eval_windows": 3, "bucket_mb": 0.05}
+# Two ranks' sums have one order only, whatever algorithm forms them.
+EXACT = 2
+
+
+class Zero(SystemTest):
+    def data(self):
+        return self.synth(tokens=3_000, shards=4)
+
+    def test_the_run_is_the_one_with_whole_state(self):
+        self.need_h5py()
+        for reduction in ("flat", "hierarchical"):
+            changes = HARD | {"steps": 12, "save_every": 6, "reduction": reduction, "ranks": EXACT}
+            whole = self.train(self.data(), self.path(f"whole-{reduction}"), **changes)
+            for zero in ("1", "node"):
+                with self.subTest(reduction=reduction, zero=zero):
+                    out = self.path(f"{reduction}-{zero}")
+                    sharded = self.train(self.data(), out, zero=zero, sample_tokens=5, **changes)
+                    self.assertEqual(sharded.losses(), whole.losses())
+                    for kind, value in (("step", "grad_norm"), ("eval", "val_loss")):
+                        self.assertEqual(
+                            [event[value] for event in sharded.events(kind)],
+                            [event[value] for event in whole.events(kind)],
+                        )
+                    for step in (6, 12):
+                        self.assert_same_state(sharded.checkpoint(step), whole.checkpoint(step))
+
+    def test_more_ranks_and_uneven_nodes_train_alike(self):
+        whole = self.train(self.data(), self.path("whole"), steps=8, **HARD)
+        for ranks, layout in ((3, "2,1"), (4, "3,1"), (5, ""), (8, "4,4")):
+            with self.subTest(ranks=ranks, layout=layout):
+                sharded = self.train(
+                    self.data(),
+                    self.path(f"np{ranks}"),
+                    ranks=ranks,
+                    steps=8,
+                    zero="1",
+                    node_layout=layout or None,
+                    **HARD,
+                )
+                for step, loss in whole.losses().items():
+                    self.assertAlmostEqual(sharded.losses()[step], loss, delta=1e-4)
+
+    def test_a_checkpoint_serves_any_number_of_ranks_with_and_without(self):
+        self.need_h5py()
+        saved = self.train(self.data(), self.path("saved"), ranks=4, steps=6, save_every=6, zero="1", **HARD)
+        straight = self.train(self.data(), self.path("straight"), ranks=1, steps=12, **HARD)
+        for ranks in (3, 1, 8):
+            for zero in ("0", "1"):
+                with self.subTest(ranks=ranks, zero=zero):
+                    out = self.path(f"np{ranks}-zero{zero}")
+                    shutil.copytree(saved.folder, out)
+                    resumed = self.train(
+                        self.data(), out, ranks=ranks, steps=12, save_every=12, zero=zero, **HARD
+                    )
+                    self.assertEqual(resumed.events("resume")[-1]["step"], 6)
+                    for step, loss in resumed.losses().items():
+                        self.assertAlmostEqual(loss, straight.losses()[step], delta=1e-4)
+
+    def test_a_resumed_run_is_the_one_that_never_stopped(self):
+        self.need_h5py()
+        changes = HARD | {"zero": "1", "ranks": 3}
+        straight = self.train(self.data(), self.path("straight"), steps=12, save_every=6, **changes)
+        out = self.path("cut")
+        self.train(self.data(), out, steps=6, save_every=6, **changes)
+        resumed = self.train(self.data(), out, steps=12, save_every=6, **changes)
+        self.assertEqual(resumed.losses(), straight.losses())
+        self.assert_same_state(resumed.checkpoint(12), straight.checkpoint(12))
+
+    def test_memory_is_what_the_estimate_says(self):
+        """7 M parameters: moments are 57 MB of 115 MB."""
+        large = {"layers": 4, "width": 384, "heads": 4, "context": 16, "global_batch": 4, "steps": 2}
+        ranks = 4
+        peaks, estimates = {}, {}
+        for zero in ("0", "1"):
+            out = self.path(f"zero{zero}")
+            done = self.start(self.data(), out, ranks=ranks, zero=zero, **large)
+            self.assertEqual(done.code, 0, str(done))
+            run = self.train(self.data(), out, ranks=ranks, zero=zero, resume="none", **large)
+            estimates[zero] = run.events("memory")[-1]
+            end = run.events("end")[-1]
+            peaks[zero] = end["peak_bytes"]
+            parameters = run.events("start")[-1]["parameters"]
+            self.assertAlmostEqual(end["peak_bytes_per_parameter"], end["peak_bytes"] / parameters)
+            per_parameter = float(re.search(r"together ([0-9.]+) bytes a parameter", done.out)[1])
+            self.assertAlmostEqual(per_parameter, 16 if zero == "0" else 8 + 8 / ranks, delta=0.3)
+            self.assertIn("bytes a parameter", done.out.splitlines()[-1], str(done))
+        for name in ("parameter_bytes", "gradient_bytes", "activation_bytes"):
+            self.assertEqual(estimates["0"][name], estimates["1"][name])
+        saved = estimates["0"]["optimizer_bytes"] - estimates["1"]["optimizer_bytes"]
+        self.assertGreater(saved, 0.72 * estimates["0"]["optimizer_bytes"])
+        self.assertGreater(peaks["0"] - peaks["1"], 0.8 * saved, f"{peaks} {estimates}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
