@@ -14,15 +14,17 @@ constexpr const char* overview = R"(gpt_bench measures, alone or under mpirun or
 
   gpt_bench step      time of training steps, beside PyTorch's
   gpt_bench comm      sums and copies over the ranks: time, bandwidth, and whether the sums are right
+  gpt_bench scaling   training steps on 1, 2, 4, ... ranks
+  gpt_bench model     predicts steps on many nodes; runs alone
 
 gpt_bench COMMAND --help lists the options of a command; gpt_bench --version the versions of libraries.
 )";
 
-constexpr const char* names = "step, comm";
+constexpr const char* names = "step, comm, scaling, model";
 
 ExitCode run(World& world, const Arguments& arguments) {
-  const std::map<std::string, ExitCode (*)(World&, const Arguments&)> commands{{"step", bench_step},
-                                                                               {"comm", bench_comm}};
+  const std::map<std::string, ExitCode (*)(World&, const Arguments&)> commands{
+      {"step", bench_step}, {"comm", bench_comm}, {"scaling", bench_scaling}, {"model", bench_model}};
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (first == "--help" || first == "-h" || first == "help" || first == "--version") {
     if (world.is_root()) fmt::print("{}", first == "--version" ? version_text("gpt_bench") : overview);

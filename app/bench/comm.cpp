@@ -97,7 +97,7 @@ int64_t sums(World& world, Device& device, const Options& options, const CommBen
 
 int64_t memory(World& world, Device& device, const Options& options, const CommBench& bench) {
   const int64_t bytes = options.sizes.empty() ? int64_t{500'000'000} : bench.sizes.front();
-  const ContenderPlan plan{.name = "hierarchical", .library = false, .plan = {}};
+  const ContenderPlan plan{.name = "hierarchical", .what = "hierarchical", .inter = "", .plan = {}};
   const MemoryResult result = measure_memory(world, device, plan, bytes, bench.iterations);
   world.everywhere([&] {
     if (!world.is_root()) return;

@@ -72,6 +72,13 @@ void print_comm_table(const Machine& machine, const CommBench& bench,
 
 nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
                          const std::vector<CommResult>& results) {
+  nlohmann::json implementations = nlohmann::json::array();
+  for (const ContenderPlan& plan : bench.plans)
+    implementations.push_back({{"name", plan.name},
+                               {"what", plan.what},
+                               {"inter", plan.inter},
+                               {"wire_node", name_of(plan.plan.wire_node)},
+                               {"wire_peers", name_of(plan.plan.wire_peers)}});
   nlohmann::json rows = nlohmann::json::array();
   for (const CommResult& result : results) {
     const auto [algorithm, bus] = bandwidth(machine, bench, result);
@@ -94,6 +101,7 @@ nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
           {"ranks_per_node", machine.ranks_per_node},
           {"hosts", machine.hosts},
           {"iterations", bench.iterations},
+          {"implementations", implementations},
           {"results", rows}};
 }
 

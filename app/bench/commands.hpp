@@ -10,6 +10,8 @@ namespace gpt {
 /// prints.
 ExitCode bench_step(World& world, const Arguments& arguments);
 ExitCode bench_comm(World& world, const Arguments& arguments);
+ExitCode bench_scaling(World& world, const Arguments& arguments);
+ExitCode bench_model(World& world, const Arguments& arguments);
 
 /// False if help was wanted, and printed by the root. @throws Error(usage) on every rank
 bool parse(CommandLine& line, const Arguments& arguments, const World& world);

@@ -108,13 +108,6 @@ private:
   int rank_, ranks_;
 };
 
-Inter inter_named(const std::string& name) {
-  if (name == "mpi") return Inter::library;
-  if (name == "ring") return Inter::ring;
-  validate(name == "halving", "--inter {}: use mpi, ring, halving", name);
-  return Inter::halving;
-}
-
 DType wire_named(const std::string& name) {
   validate(name == "fp32" || name == "bf16", "--wire {}: use fp32, bf16, or two of them as in fp32,bf16",
            name);
@@ -151,35 +144,40 @@ double bus_factor(Collective collective, int ranks) {
   return collective == Collective::broadcast ? 1.0 : share;
 }
 
+Inter inter_named(const std::string& name) {
+  if (name == "mpi") return Inter::library;
+  if (name == "ring") return Inter::ring;
+  validate(name == "halving", "--inter {}: use mpi, ring, halving", name);
+  return Inter::halving;
+}
+
 std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
   std::vector<ContenderPlan> plans;
   for (const std::string& what : names.what) {
-    if (what == "mpi") {
-      plans.push_back({.name = what, .library = true, .plan = {}});
-    } else if (what == "flat" || what == "tree") {
-      plans.push_back({.name = what,
-                       .library = false,
-                       .plan = {.reduction = what == "flat" ? Reduction::flat : Reduction::tree}});
-    } else {
-      validate(what == "hierarchical", "--what {}: use mpi, flat, hierarchical, tree", what);
-      for (const std::string& inter : names.inter)
-        for (const std::string& wire : names.wire) {
-          const std::vector<std::string> hops = split_list("wire", wire);
-          validate(hops.size() <= 2, "--wire {}: use fp32, bf16, or two of them as in fp32,bf16", wire);
-          plans.push_back({.name = fmt::format("{}/{}/{}", what, inter, wire),
-                           .library = false,
-                           .plan = {.reduction = Reduction::hierarchical,
-                                    .inter = inter_named(inter),
-                                    .wire_node = wire_named(hops.front()),
-                                    .wire_peers = wire_named(hops.back())}});
-        }
+    if (what == "mpi" || what == "flat" || what == "tree") {
+      const Reduction reduction = what == "tree" ? Reduction::tree : Reduction::flat;
+      plans.push_back({.name = what, .what = what, .inter = "", .plan = {.reduction = reduction}});
+      continue;
     }
+    validate(what == "hierarchical", "--what {}: use mpi, flat, hierarchical, tree", what);
+    for (const std::string& inter : names.inter)
+      for (const std::string& wire : names.wire) {
+        const std::vector<std::string> hops = split_list("wire", wire);
+        validate(hops.size() <= 2, "--wire {}: use fp32, bf16, or two of them as in fp32,bf16", wire);
+        plans.push_back({.name = fmt::format("{}/{}/{}", what, inter, wire),
+                         .what = what,
+                         .inter = inter,
+                         .plan = {.reduction = Reduction::hierarchical,
+                                  .inter = inter_named(inter),
+                                  .wire_node = wire_named(hops.front()),
+                                  .wire_peers = wire_named(hops.back())}});
+      }
   }
   return plans;
 }
 
 std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan) {
-  if (plan.library) return std::make_unique<LibraryContender>(world);
+  if (plan.what == "mpi") return std::make_unique<LibraryContender>(world);
   return std::make_unique<CommContender>(world, device, plan);
 }
 

@@ -37,7 +37,7 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
                             int64_t rounds) {
   const std::unique_ptr<Contender> own = make_contender(world, device, plan);
   const std::unique_ptr<Contender> library =
-      make_contender(world, device, {.name = "mpi", .library = true, .plan = {}});
+      make_contender(world, device, {.name = "mpi", .what = "mpi", .inter = "", .plan = {}});
   const int64_t count = bytes / size_of(DType::f32);
   Allocator* const supplied = own->allocator();
   Allocator& memory = supplied != nullptr ? *supplied : static_cast<Allocator&>(device);

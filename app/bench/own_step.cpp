@@ -4,40 +4,130 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 namespace gpt {
+namespace {
 
-OwnStep::OwnStep(const World& world, const GptConfig& config, int64_t sequences, int64_t global_batch,
-                 int threads)
-    : device_(make_cpu_device(threads)),
-      comm_(make_mpi_comm(world.world())),
-      layout_(config),
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double cpu_seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+double cpu_of_other_threads() {
+  return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/// Notes when sections finish, and passes the news on: at once, or when it is told to.
+class Herald : public SectionListener {
+public:
+  Herald(SectionListener& to, bool holds, size_t sections) : to_(to), holds_(holds), ready_(sections) {}
+
+  void before_use(int64_t section) override { to_.before_use(section); }
+
+  void after_gradients(int64_t section) override {
+    ready_[static_cast<size_t>(section)] = seconds_since(start_);
+    if (holds_)
+      held_.push_back(section);
+    else
+      to_.after_gradients(section);
+  }
+
+  void release() {
+    for (const int64_t section : held_) to_.after_gradients(section);
+    held_.clear();
+  }
+
+  const std::vector<double>& ready() const { return ready_; }
+
+private:
+  SectionListener& to_;
+  bool holds_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<int64_t> held_;
+  std::vector<double> ready_;
+};
+
+Allocator& memory_for(Comm& comm, Device& device) {
+  Allocator* const supplied = comm.allocator();
+  return supplied != nullptr ? *supplied : device;
+}
+
+}  // namespace
+
+OwnStep::OwnStep(const World& world, const StepSetup& setup)
+    : setup_(setup),
+      device_(make_cpu_device(setup.threads)),
+      comm_(make_comm(world, setup.plan)),
+      alone_(make_mpi_comm(MPI_COMM_SELF)),
+      layout_(setup.config),
       queue_(device_->make_queue()),
       params_(*device_, DType::f32, {layout_.size()}),
-      gradients_(*device_, DType::f32, {layout_.size()}),
-      tokens_(*device_, DType::i32, {sequences, config.context}),
-      model_(config, *device_, sequences, {.weights = params_, .matrices = params_, .gradients = gradients_}),
-      reducer_(layout_, *comm_, *device_, gradients_, int64_t{25} << 20),
+      gradients_(memory_for(*comm_, *device_), DType::f32, {layout_.size()}),
+      tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
+      model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences),
+             {.weights = params_, .matrices = params_, .gradients = gradients_}),
+      reducer_(layout_, *comm_, *device_, gradients_, setup.bucket_bytes),
+      keeper_(layout_, *alone_, *device_, gradients_, setup.bucket_bytes),
       optimizer_(layout_, *device_, params_, gradients_, {}),
-      scalars_(*device_),
-      scale_(1.0F / static_cast<float>(global_batch * config.context)) {
-  initialize_weights(layout_, config, 1, params_);
+      scalars_(*device_) {
+  initialize_weights(layout_, setup.config, 1, params_);
   int32_t* const tokens = tokens_->data<int32_t>();
   for (int64_t i = 0; i < tokens_->size(); ++i)
     tokens[i] = static_cast<int32_t>(random_bits(1, static_cast<uint64_t>(i)) %
-                                     static_cast<uint64_t>(config.vocabulary));
+                                     static_cast<uint64_t>(setup.config.vocabulary));
 }
 
-double OwnStep::operator()() {
-  const auto start = std::chrono::steady_clock::now();
+OwnStep::Took OwnStep::operator()(Reducing how) {
+  Took took;
+  const double cpu = cpu_of_other_threads();
+  const auto start = Clock::now();
+  Reducer& reducer = how == Reducing::none ? keeper_ : reducer_;
+  const float scale = 1.0F / static_cast<float>(setup_.global_batch * setup_.config.context);
   scalars_.reset(*queue_);
-  reducer_.begin_micro(true, *queue_);
-  model_.train({.inputs = tokens_, .targets = tokens_}, scalars_.device().flat({0, 1}), {.scale = scale_},
-               reducer_, *queue_);
-  reducer_.finish(scalars_.device(), 1.0, *queue_);
+  for (int64_t first = 0; first < setup_.sequences; first += setup_.micro_batch) {
+    const Range part{first, std::min(first + setup_.micro_batch, setup_.sequences)};
+    const bool last = part.end == setup_.sequences;
+    reducer.begin_micro(last, *queue_);
+    Herald herald(reducer, how == Reducing::afterwards, layout_.sections().size());
+    const auto micro_start = Clock::now();
+    model_.train(
+        {.inputs = tokens_->slice(part), .targets = tokens_->slice(part)}, scalars_.device().flat({0, 1}),
+        {.scale = scale, .write = first == 0 ? Write::overwrite : Write::accumulate}, herald, *queue_);
+    if (!last) continue;
+    queue_->synchronize();
+    took.backward = seconds_since(micro_start);
+    took.ready = herald.ready();
+    herald.release();
+  }
+  reducer.finish(scalars_.device(), 1.0, *queue_);
   optimizer_.step(step_++, 1e-4, scalars_.device(), {{0, layout_.size()}}, *queue_);
   queue_->synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  took.seconds = seconds_since(start);
+  took.other_threads = cpu_of_other_threads() - cpu;
+  return took;
+}
+
+std::vector<int64_t> OwnStep::section_bytes() const {
+  std::vector<int64_t> bytes;
+  for (const int64_t section : backward_order(layout_))
+    bytes.push_back(layout_.sections()[static_cast<size_t>(section)].range.size() * size_of(DType::f32));
+  return bytes;
+}
+
+std::vector<int64_t> backward_order(const Layout& layout) {
+  std::vector<int64_t> order = {layout.norm_section()};
+  for (int64_t block = layout.norm_section() - 1; block >= 0; --block)
+    order.push_back(layout.block_section(block));
+  order.push_back(layout.embedding_section());
+  return order;
 }
 
 GptConfig bench_config(const std::string& name, int64_t context, int64_t vocabulary) {

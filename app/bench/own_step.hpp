@@ -9,28 +9,58 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace gpt {
+
+/// When gradients travel.
+enum class Reducing {
+  overlapped,  ///< as training does it: a bucket when it is complete
+  afterwards,  ///< the same buckets, once backward is over
+  none,        ///< every rank keeps its own
+};
+
+struct StepSetup {
+  GptConfig config;
+  int64_t sequences = 1;    ///< of this rank
+  int64_t micro_batch = 1;  ///< sequences at a time, at most
+  int64_t global_batch = 1;
+  int threads = 1;
+  CommPlan plan;
+  int64_t bucket_bytes = int64_t{25} << 20;
+};
 
 /// Training steps of this program on random tokens.
 class OwnStep {
 public:
-  OwnStep(const World& world, const GptConfig& config, int64_t sequences, int64_t global_batch, int threads);
+  /// Collective over the world.
+  OwnStep(const World& world, const StepSetup& setup);
 
-  /// Seconds of one step.
-  double operator()();
+  /// What one step took.
+  struct Took {
+    double seconds = 0.0;
+    double backward = 0.0;       ///< seconds of the last micro-batch's forward and backward
+    double other_threads = 0.0;  ///< CPU seconds of all threads but this one
+    std::vector<double> ready;   ///< by section, seconds after that micro-batch began
+  };
+  /// One step; all ranks the same kind.
+  Took operator()(Reducing how);
+
+  /// Bytes of gradients by section, in the order in which backward finishes them.
+  std::vector<int64_t> section_bytes() const;
 
 private:
+  StepSetup setup_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Comm> comm_;
+  std::unique_ptr<Comm> comm_, alone_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;
   TensorBuffer params_, gradients_, tokens_;
   Gpt model_;
-  Reducer reducer_;
+  Reducer reducer_, keeper_;
   AdamW optimizer_;
   StepScalars scalars_;
-  float scale_;
   int64_t step_ = 0;
 };
 
@@ -39,5 +69,8 @@ GptConfig bench_config(const std::string& preset, int64_t context, int64_t vocab
 
 /// @throws Error(usage)
 void check_threads(int64_t threads);
+
+/// Sections of a layout in the order in which backward finishes their gradients.
+std::vector<int64_t> backward_order(const Layout& layout);
 
 }  // namespace gpt

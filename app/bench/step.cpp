@@ -38,16 +38,21 @@ void print_row(const std::string& name, const Times& times, int64_t tokens) {
 /// Step times, alternating with a peer's where there is one.
 void measure(const World& world, const Options& options, const GptConfig& config) {
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
-  OwnStep own(world, config, part_of(options.global_batch, world.size(), world.rank()).size(),
-              options.global_batch, choice.threads);
+  const int64_t sequences = part_of(options.global_batch, world.size(), world.rank()).size();
+  OwnStep own(world, {.config = config,
+                      .sequences = sequences,
+                      .micro_batch = sequences,
+                      .global_batch = options.global_batch,
+                      .threads = choice.threads,
+                      .plan = {}});
   std::optional<PeerStep> peer;
   if (world.is_root() && options.peer.python != "none" && world.size() == 1)
     peer.emplace(options.peer, config, options.global_batch, options.steps, choice.threads);
 
-  own();  // first touch and creation of primitives
+  own(Reducing::overlapped);  // first touch and creation of primitives
   Times own_times, peer_times;
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (int64_t step = 0; step < options.steps; ++step) own_times.add(own());
+    for (int64_t step = 0; step < options.steps; ++step) own_times.add(own(Reducing::overlapped).seconds);
     if (peer) peer_times.add(peer->round());
   }
   if (!world.is_root()) return;
@@ -86,6 +91,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
     config = bench_config(o.preset, o.context, o.vocabulary);
     check(o, world.size());
   });
+  world.set_layout({});
   measure(world, o, config);
   return ExitCode::finished;
 }

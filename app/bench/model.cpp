@@ -1,0 +1,284 @@
+#include "base/error.hpp"
+#include "bench/byte_size.hpp"
+#include "bench/comm_report.hpp"
+#include "bench/commands.hpp"
+#include "bench/model_inputs.hpp"
+#include "bench/own_step.hpp"
+#include "bench/times.hpp"
+#include "train/comm_plan.hpp"
+#include "train/threads.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+constexpr double bits = 8.0 / 1e9;  // gigabits of a byte
+
+struct Options {
+  std::string nodes = "1,2,4,8,64,1024";
+  int64_t ranks_per_node = 8;
+  double intra_gbps = 0, inter_gbps = 0, intra_latency_us = -1, latency_us = -1;
+  std::vector<std::string> fit;
+  double fit_gbps = 0;
+  std::string implementation;
+  std::string preset = "gpt2";
+  int64_t context = 64, vocabulary = 50257;
+  int64_t parameters = 0, layers = 32;
+  int64_t micro_batch = 4, threads = 0;
+  double step_ms = 0, optimizer_ms = 0;
+  std::string step_from;
+  double thread_share = -1;
+  TrainOptions train;
+  std::string json;
+};
+
+std::vector<int64_t> node_counts(const std::string& text) {
+  constexpr int64_t most = 1'000'000;
+  std::vector<int64_t> counts;
+  for (const std::string& part : split_list("nodes", text)) {
+    int64_t count = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), count);
+    validate(error == std::errc() && end == part.data() + part.size() && count >= 1 && count <= most,
+             "--nodes {}: use numbers from 1 to {}", text, most);
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+void check_number(const char* name, double value, double least) {
+  validate(std::isfinite(value) && value >= least && value < 1e12, "--{} {}: use a number from {} on", name,
+           value, least);
+}
+
+/// @throws Error(usage)
+void check(const Options& o) {
+  validate(o.ranks_per_node >= 1 && o.ranks_per_node <= 1024, "--ranks-per-node {}: use 1 to 1024",
+           o.ranks_per_node);
+  check_number("intra-gbps", o.intra_gbps, 0);
+  check_number("inter-gbps", o.inter_gbps, 0);
+  check_number("intra-latency-us", o.intra_latency_us, -1);
+  check_number("latency-us", o.latency_us, -1);
+  check_number("fit-gbps", o.fit_gbps, 0);
+  check_number("step-ms", o.step_ms, 0);
+  check_number("optimizer-ms", o.optimizer_ms, 0);
+  check_number("thread-share", o.thread_share, -1);
+  validate(o.thread_share <= 1, "--thread-share {}: use a share from 0 to 1", o.thread_share);
+  validate(o.optimizer_ms <= o.step_ms, "--optimizer-ms {}: it is a part of --step-ms {}", o.optimizer_ms,
+           o.step_ms);
+  validate(o.micro_batch >= 1 && o.parameters >= 0 && o.layers >= 1,
+           "--micro-batch {} --parameters {} --layers {}: use positive numbers", o.micro_batch, o.parameters,
+           o.layers);
+  validate(o.parameters == 0 || o.step_ms > 0, "--parameters {}: say with --step-ms what a step takes alone",
+           o.parameters);
+  validate(o.fit_gbps == 0 || (!o.fit.empty() && o.inter_gbps > 0),
+           "--fit-gbps {}: it is the rate of the links in --fit, to be compared with --inter-gbps",
+           o.fit_gbps);
+  check_threads(o.threads);
+  validate_options(o.train);
+}
+
+/// Mean moments of a few steps on this machine, on one rank.
+StepShape measured_here(const World& world, const Options& o, const GptConfig& config) {
+  constexpr int steps = 5;
+  const ThreadChoice threads = choose_threads(world, static_cast<int>(o.threads));
+  OwnStep step(world, {.config = config,
+                       .sequences = o.micro_batch,
+                       .micro_batch = o.micro_batch,
+                       .global_batch = o.micro_batch,
+                       .threads = threads.threads,
+                       .plan = {}});
+  step(Reducing::none);
+  OwnStep::Took best = step(Reducing::none);
+  for (int i = 1; i < steps; ++i)
+    if (OwnStep::Took took = step(Reducing::none); took.seconds < best.seconds) best = std::move(took);
+  const Layout layout(config);
+  StepShape shape{.gradients = {}, .compute = best.backward, .optimizer = best.seconds - best.backward};
+  for (const int64_t section : backward_order(layout)) {
+    const auto at = static_cast<size_t>(section);
+    shape.gradients.push_back({layout.sections()[at].range, best.ready[at]});
+  }
+  return shape;
+}
+
+struct Links {
+  Link intra, inter;
+  std::vector<std::string> notes;
+};
+
+std::string describe(const char* what, const Link& link) {
+  return fmt::format("{}: {:.1f} us a message, {:.3f} Gbit/s", what, link.latency * 1e6,
+                     bits / link.seconds_per_byte);
+}
+
+/// Given ones before fitted ones before defaults: a fabric of 100 Gbit/s and 200 in the node.
+Links choose_links(const Options& o) {
+  Links links{.intra = {1e-6, bits / 200}, .inter = {5e-6, bits / 100}, .notes = {}};
+  const auto override_intra = [&] {
+    if (o.intra_gbps > 0) links.intra.seconds_per_byte = bits / o.intra_gbps;
+    if (o.intra_latency_us >= 0) links.intra.latency = o.intra_latency_us * 1e-6;
+  };
+  override_intra();
+  std::vector<MeasuredSums> files;
+  for (const std::string& path : o.fit) files.push_back(read_comm_json(path, o.implementation));
+  const FittedLinks fitted = fit_links(files, links.intra);
+  if (fitted.intra) {
+    links.intra = *fitted.intra;
+    links.notes.push_back(describe("fitted, in the node", *fitted.intra) +
+                          fmt::format(", error at most {:.1f} %", 100 * fitted.worst_intra));
+  }
+  if (fitted.inter) {
+    links.inter = *fitted.inter;
+    links.notes.push_back(describe("fitted, between nodes", *fitted.inter) +
+                          fmt::format(", error at most {:.1f} %", 100 * fitted.worst_inter));
+  }
+  override_intra();
+  if (o.fit_gbps > 0) {
+    validate(fitted.inter.has_value(), "--fit-gbps {}: no file of --fit has several nodes", o.fit_gbps);
+    links.inter.seconds_per_byte *= o.fit_gbps / o.inter_gbps;  // other links, as well used as those
+  } else if (o.inter_gbps > 0) {
+    links.inter.seconds_per_byte = bits / o.inter_gbps;
+  }
+  if (o.latency_us >= 0) links.inter.latency = o.latency_us * 1e-6;
+  links.notes.push_back(describe("in the node, a rank", links.intra));
+  links.notes.push_back(describe("between nodes, a node", links.inter));
+  return links;
+}
+
+/// What is known of a step on so many ranks.
+struct Steps {
+  std::map<int64_t, MeasuredStep> measured;
+  StepShape given;
+
+  const MeasuredStep* at(int64_t ranks) const {
+    const auto found = measured.find(ranks);
+    return found == measured.end() ? nullptr : &found->second;
+  }
+};
+
+Steps choose_steps(const World& world, const Options& o) {
+  Steps steps;
+  if (!o.step_from.empty()) {
+    steps.measured = read_scaling_json(o.step_from);
+    steps.given = steps.measured.rbegin()->second.shape;
+    return steps;
+  }
+  const double compute = (o.step_ms - o.optimizer_ms) / 1e3;
+  if (o.parameters > 0) {
+    steps.given = {.gradients = ready_gradients(o.parameters, o.layers, compute), .compute = compute};
+  } else {
+    const GptConfig config = bench_config(o.preset, o.context, o.vocabulary);
+    if (o.step_ms == 0.0) {
+      steps.given = measured_here(world, o, config);
+      return steps;
+    }
+    steps.given = {.gradients = ready_gradients(Layout(config), config, compute), .compute = compute};
+  }
+  steps.given.optimizer = o.optimizer_ms / 1e3;
+  return steps;
+}
+
+}  // namespace
+
+ExitCode bench_model(World& world, const Arguments& arguments) {
+  Options o;
+  CommandLine line(
+      "gpt_bench model: what a step takes on many nodes, from the costs of messages and of a step alone.\n"
+      "Formulas: docs/benchmarks.md.");
+  // clang-format off
+  line.group("Cluster")
+      ("nodes", option(o.nodes, "N,..."), "how many")
+      ("ranks-per-node", option(o.ranks_per_node, "N"), "on each")
+      ("intra-gbps", option(o.intra_gbps, "GBIT/S"), "of a rank, inside the node; 0: fitted, or 200")
+      ("inter-gbps", option(o.inter_gbps, "GBIT/S"), "of a node; 0: fitted, or 100")
+      ("intra-latency-us", option(o.intra_latency_us, "US"), "of a message inside; below 0: fitted, or 1")
+      ("latency-us", option(o.latency_us, "US"), "of a message between nodes; below 0: fitted, or 5")
+      ("fit", list(o.fit, "FILE..."),
+       "of gpt_bench comm --json: one node gives the links inside, several those between nodes")
+      ("fit-gbps", option(o.fit_gbps, "GBIT/S"),
+       "rate of the links in --fit: those of --inter-gbps are used as well as they were")
+      ("implementation", option(o.implementation, "NAME"), "in --fit; none: the first hierarchical one");
+  line.group("Step")
+      ("preset", option(o.preset, "NAME"), "model")
+      ("context", option(o.context, "N"), "positions a sequence")
+      ("vocab", option(o.vocabulary, "N"), "tokens")
+      ("parameters", option(o.parameters, "N"), "instead of a preset, with --layers; 0: the preset's")
+      ("layers", option(o.layers, "N"), "equal parts of --parameters")
+      ("micro-batch", option(o.micro_batch, "N"), "sequences of a rank")
+      ("step-ms", option(o.step_ms, "MS"), "of a rank without communication; 0: measured now, on this machine")
+      ("optimizer-ms", option(o.optimizer_ms, "MS"), "of these after communication")
+      ("step-from", option(o.step_from, "FILE"),
+       "of gpt_bench scaling --json: steps without communication, and what to compare predictions with")
+      ("threads", option(o.threads, "N"), "for measuring a step; 0: all cores")
+      ("thread-share", option(o.thread_share, "SHARE"),
+       "of a computing core that communication takes; below 0: as in --step-from, or 0");
+  line.group("Communication")
+      ("reduction", option(o.train.reduction, "NAME"), "flat (a ring over all ranks), hierarchical")
+      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving")
+      ("wire", option(o.train.wire, "TYPE"), "fp32; bf16; fp32,bf16 (in the node, between nodes)")
+      ("bucket-mb", option(o.train.bucket_mb, "MIB"), "gradients reduced at a time");
+  line.group("Output")("json", option(o.json, "FILE"), "write the figures there");
+  // clang-format on
+  if (!parse(line, arguments, world)) return ExitCode::finished;
+  world.everywhere([&] {
+    validate(world.size() == 1, "gpt_bench model computes on one rank: start it without mpirun");
+    check(o);
+  });
+  world.set_layout({});
+
+  const std::vector<int64_t> nodes = node_counts(o.nodes);
+  const CommPlan plan = comm_plan(o.train);
+  const Links links = choose_links(o);
+  Steps steps = choose_steps(world, o);
+  const double bucket_bytes = o.train.bucket_mb * 0x1p20;
+  double elements = 0;
+  for (const ReadyGradients& section : steps.given.gradients)
+    elements += static_cast<double>(section.elements.size());
+
+  for (const std::string& note : links.notes) fmt::print("{}\n", note);
+  fmt::print(
+      "step alone {:.1f} ms, of which {:.1f} ms optimizer; gradients {:.1f} MB, buckets of {:.1f} MiB\n",
+      1e3 * (steps.given.compute + steps.given.optimizer), 1e3 * steps.given.optimizer, elements * 4 / 1e6,
+      o.train.bucket_mb);
+  fmt::print("  {:>7} {:>8} {:>10} {:>10} {:>10} {:>12} {:>11} {:>10} {:>8}\n", "nodes", "ranks", "comm ms",
+             "exposed ms", "step ms", "tokens/s", "efficiency", "measured", "error");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const int64_t count : nodes) {
+    const Cluster cluster{
+        .nodes = count, .ranks_per_node = o.ranks_per_node, .intra = links.intra, .inter = links.inter};
+    const MeasuredStep* const measured = steps.at(cluster.ranks());
+    StepShape shape = measured != nullptr ? measured->shape : steps.given;
+    shape.bucket_bytes = bucket_bytes;
+    if (o.thread_share >= 0) shape.thread_share = o.thread_share;
+    const StepPrediction step = predict_step(cluster, plan, shape);
+    const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;
+    const double speed = static_cast<double>(tokens * cluster.ranks()) / step.step;
+    fmt::print("  {:>7} {:>8} {:>10.2f} {:>10.2f} {:>10.2f} {:>12.0f} {:>9.1f} %", count, cluster.ranks(),
+               1e3 * step.communication, 1e3 * step.exposed, 1e3 * step.step, speed, 100 * step.efficiency);
+    nlohmann::json row = {{"nodes", count},
+                          {"ranks", cluster.ranks()},
+                          {"communication_s", step.communication},
+                          {"exposed_s", step.exposed},
+                          {"step_s", step.step},
+                          {"tokens_per_s", speed},
+                          {"efficiency", step.efficiency}};
+    if (measured != nullptr) {
+      fmt::print(" {:>10.2f} {:>6.1f} %", 1e3 * measured->step, 100 * (step.step / measured->step - 1));
+      row["measured_step_s"] = measured->step;
+    }
+    fmt::print("\n");
+    rows.push_back(row);
+  }
+  const auto link_json = [](const Link& link) {
+    return nlohmann::json{{"latency_s", link.latency}, {"seconds_per_byte", link.seconds_per_byte}};
+  };
+  if (!o.json.empty())
+    write_json(o.json, {{"benchmark", "model"},
+                        {"intra", link_json(links.intra)},
+                        {"inter", link_json(links.inter)},
+                        {"predictions", rows}});
+  return ExitCode::finished;
+}
+
+}  // namespace gpt

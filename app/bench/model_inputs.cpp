@@ -1,0 +1,146 @@
+#include "bench/model_inputs.hpp"
+
+#include "base/error.hpp"
+#include "bench/contender.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+/// Calls read(contents); what is not there or of another type is an error that names the file.
+template <class Read>
+auto with_json(const std::string& path, const char* benchmark, Read read) {
+  std::ifstream file(path);
+  validate(file.is_open(), "{}: cannot be read", path);
+  try {
+    const json contents = json::parse(file);
+    if (contents.at("benchmark") != benchmark) throw Error("");
+    return read(contents);
+  } catch (const json::exception&) {
+  } catch (const Error& error) {
+    validate(std::string(error.what()).empty(), "{}: {}", path, error.what());
+  }
+  throw Error(fmt::format("{} is no file of gpt_bench {} --json", path, benchmark), ExitCode::usage);
+}
+
+double positive(const json& value) {
+  const auto number = value.get<double>();
+  validate(number > 0.0, "{} stands where a positive number is needed", number);
+  return number;
+}
+
+DType wire_of(const json& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+
+Cluster shape_of(const json& contents) {
+  const auto ranks = contents.at("ranks_per_node").get<std::vector<int64_t>>();
+  validate(
+      !ranks.empty() && ranks.front() >= 1 && std::ranges::count(ranks, ranks.front()) == std::ssize(ranks),
+      "the model knows equal nodes only: measure as many ranks on each");
+  return {.nodes = std::ssize(ranks), .ranks_per_node = ranks.front(), .intra = {}, .inter = {}};
+}
+
+json find_implementation(const json& contents, const std::string& name) {
+  for (const json& one : contents.at("implementations"))
+    if (name.empty() ? one.at("what") == "hierarchical" : one.at("name") == name) return one;
+  throw Error(fmt::format("measured no implementation {}: name one with --implementation",
+                          name.empty() ? "hierarchical" : name),
+              ExitCode::usage);
+}
+
+StepShape step_shape(const json& point, double bucket_bytes) {
+  StepShape shape{.gradients = {}, .bucket_bytes = bucket_bytes};
+  const auto bytes = point.at("section_bytes").get<std::vector<int64_t>>();
+  auto ready = point.at("ready_s").get<std::vector<double>>();
+  validate(bytes.size() == ready.size() && bytes.size() >= 2,
+           "section_bytes and ready_s do not fit together");
+  std::ranges::sort(ready);
+  const double without = positive(point.at("without_communication_s"));
+  const double backward = positive(point.at("backward_end_s"));
+  // In the layout the embeddings are last, and before them stand the others from the last one on.
+  int64_t end = 0;
+  for (const int64_t section : bytes) end += section / size_of(DType::f32);
+  const int64_t embeddings = bytes.back() / size_of(DType::f32);
+  int64_t at = end - embeddings;
+  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
+    const int64_t size = bytes[i] / size_of(DType::f32);
+    shape.gradients.push_back({{at - size, at}, ready[i]});
+    at -= size;
+  }
+  shape.gradients.push_back({{end - embeddings, end}, ready.back()});
+  shape.compute = std::min(backward, without);
+  shape.optimizer = without - shape.compute;
+  shape.thread_share = std::clamp(
+      point.at("thread_cpu_s").get<double>() / std::max(point.at("communication_s").get<double>(), 1e-9), 0.0,
+      1.0);
+  return shape;
+}
+
+}  // namespace
+
+MeasuredSums read_comm_json(const std::string& path, const std::string& implementation) {
+  return with_json(path, "comm", [&](const json& contents) {
+    validate(contents.at("collective") == "all_reduce" && contents.at("dtype") == "f32",
+             "the model wants all_reduce of f32");
+    const json chosen = find_implementation(contents, implementation);
+    MeasuredSums measured{.shape = shape_of(contents), .plan = {}, .sums = {}};
+    measured.plan.reduction = chosen.at("what") == "hierarchical" ? Reduction::hierarchical : Reduction::flat;
+    if (const auto inter = chosen.at("inter").get<std::string>(); !inter.empty())
+      measured.plan.inter = inter_named(inter);
+    measured.plan.wire_node = wire_of(chosen.at("wire_node"));
+    measured.plan.wire_peers = wire_of(chosen.at("wire_peers"));
+    for (const json& row : contents.at("results"))
+      if (row.at("implementation") == chosen.at("name") && row.at("in_place").get<bool>())
+        measured.sums.push_back({positive(row.at("bytes")), positive(row.at("median_s"))});
+    validate(!measured.sums.empty(), "holds no sums in place: measure with --place in or both");
+    return measured;
+  });
+}
+
+FittedLinks fit_links(const std::vector<MeasuredSums>& files, const Link& intra) {
+  FittedLinks fitted;
+  const auto fit = [&](bool several_nodes, double& worst) -> std::optional<Link> {
+    std::vector<CostSample> samples;
+    for (const MeasuredSums& file : files) {
+      if ((file.shape.nodes > 1) != several_nodes) continue;
+      Cluster cluster = file.shape;
+      cluster.intra = fitted.intra.value_or(intra);
+      for (const auto& [bytes, seconds] : file.sums) {
+        const HopTerms terms = all_reduce_terms(cluster, file.plan, bytes);
+        samples.push_back(
+            {.terms = several_nodes ? terms.inter : terms.intra,
+             .fixed =
+                 several_nodes ? terms.intra.seconds(cluster.intra) / static_cast<double>(terms.blocks) : 0.0,
+             .seconds = seconds});
+      }
+    }
+    if (samples.empty()) return std::nullopt;
+    const Link link = fit_link(samples);
+    worst = worst_error(samples, link);
+    return link;
+  };
+  fitted.intra = fit(false, fitted.worst_intra);
+  fitted.inter = fit(true, fitted.worst_inter);
+  return fitted;
+}
+
+std::map<int64_t, MeasuredStep> read_scaling_json(const std::string& path) {
+  return with_json(path, "scaling", [&](const json& contents) {
+    std::map<int64_t, MeasuredStep> steps;
+    for (const json& point : contents.at("points")) {
+      const auto ranks = point.at("ranks").get<int64_t>();
+      if (point.at("kind") != "weak" || ranks < 2) continue;
+      steps[ranks] = {.shape = step_shape(point, positive(contents.at("bucket_bytes"))),
+                      .step = positive(point.at("step_s")),
+                      .tokens = point.at("tokens_per_step").get<int64_t>() / ranks};
+    }
+    validate(!steps.empty(), "holds no weak scaling on 2 ranks or more");
+    return steps;
+  });
+}
+
+}  // namespace gpt

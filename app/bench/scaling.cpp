@@ -1,0 +1,131 @@
+#include "bench/scaling.hpp"
+
+#include "base/error.hpp"
+#include "bench/byte_size.hpp"
+#include "bench/comm_report.hpp"
+#include "bench/commands.hpp"
+#include "train/comm_plan.hpp"
+#include "train/threads.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace gpt {
+namespace {
+
+struct Options {
+  std::string kind = "both";
+  std::string ranks;
+  std::string preset = "gpt2";
+  int64_t context = 64;
+  int64_t vocabulary = 50257;
+  int64_t micro_batch = 4;
+  int64_t global_batch = 0;
+  int64_t threads = 1;
+  int64_t steps = 3, rounds = 5;
+  TrainOptions train;
+  std::string json, plot;
+};
+
+/// Powers of two, and all.
+std::vector<int> ranks_of(const Options& options, int size) {
+  std::vector<int> ranks;
+  if (options.ranks.empty()) {
+    for (int n = 1; n < size; n *= 2) ranks.push_back(n);
+    ranks.push_back(size);
+    return ranks;
+  }
+  for (const std::string& text : split_list("ranks", options.ranks)) {
+    int n = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    validate(error == std::errc() && end == text.data() + text.size() && n >= 1 && n <= size,
+             "--ranks {}: use numbers from 1 to {}, as many as were started", options.ranks, size);
+    ranks.push_back(n);
+  }
+  validate(std::ranges::is_sorted(ranks), "--ranks {}: give them from few to many", options.ranks);
+  return ranks;
+}
+
+/// @throws Error(usage)
+ScalingBench bench_of(const Options& options, int size) {
+  validate(options.kind == "weak" || options.kind == "strong" || options.kind == "both",
+           "--kind {}: use weak, strong or both", options.kind);
+  validate(options.micro_batch >= 1, "--micro-batch {}: use 1 or more", options.micro_batch);
+  validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
+           options.steps, options.rounds);
+  validate(options.threads >= 1 && options.threads <= 4096, "--threads {}: use 1 to 4096", options.threads);
+  validate_options(options.train);
+  validate(options.train.reduction == "flat" || options.train.reduction == "hierarchical",
+           "--reduction {}: scaling measures flat and hierarchical", options.train.reduction);
+  ScalingBench bench{
+      .preset = options.preset,
+      .config = bench_config(options.preset, options.context, options.vocabulary),
+      .kinds = {},
+      .ranks = ranks_of(options, size),
+      .micro_batch = options.micro_batch,
+      .global_batch = options.global_batch > 0 ? options.global_batch : options.micro_batch * size,
+      .threads = static_cast<int>(options.threads),
+      .plan = comm_plan(options.train),
+      .plan_name = options.train.reduction,
+      .bucket_bytes = static_cast<int64_t>(options.train.bucket_mb * 0x1p20),
+      .steps = options.steps,
+      .rounds = options.rounds};
+  if (options.train.reduction == "hierarchical")
+    bench.plan_name += fmt::format("/{}/{}", options.train.inter, options.train.wire);
+  if (options.kind != "strong") bench.kinds.push_back(ScalingKind::weak);
+  if (options.kind != "weak") bench.kinds.push_back(ScalingKind::strong);
+  validate(options.global_batch >= 0 && (options.kind == "weak" || bench.global_batch >= bench.ranks.back()),
+           "--global-batch {}: use {} or more, one sequence a rank, or 0 for --micro-batch on all ranks",
+           options.global_batch, bench.ranks.back());
+  return bench;
+}
+
+}  // namespace
+
+ExitCode bench_scaling(World& world, const Arguments& arguments) {
+  Options o;
+  CommandLine line(
+      "gpt_bench scaling: training steps on the first 1, 2, 4, ... of the ranks of mpirun or srun, in "
+      "turns.\n"
+      "Columns: docs/benchmarks.md.");
+  // clang-format off
+  line.group("Work")
+      ("kind", option(o.kind, "NAME"), "weak (the batch of a rank stays), strong (that of the job), both")
+      ("ranks", option(o.ranks, "N,..."), "how many; none: powers of two and all")
+      ("preset", option(o.preset, "NAME"), "model")
+      ("context", option(o.context, "N"), "positions a sequence")
+      ("vocab", option(o.vocabulary, "N"), "tokens")
+      ("micro-batch", option(o.micro_batch, "N"), "sequences of a rank; strong: at a time, at most")
+      ("global-batch", option(o.global_batch, "N"), "strong: sequences a step; 0: --micro-batch on all ranks")
+      ("threads", option(o.threads, "N"), "a rank");
+  line.group("Communication")
+      ("reduction", option(o.train.reduction, "NAME"), "flat, hierarchical")
+      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving")
+      ("wire", option(o.train.wire, "TYPE"), "fp32; bf16; fp32,bf16 (in the node, between nodes)")
+      ("bucket-mb", option(o.train.bucket_mb, "MIB"), "gradients reduced at a time")
+      ("node-layout", option(o.train.node_layout, "LAYOUT"),
+       "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank");
+  line.group("Measuring")
+      ("steps", option(o.steps, "N"), "of each kind in a round")
+      ("rounds", option(o.rounds, "N"), "in turns over all rank counts")
+      ("json", option(o.json, "FILE"), "write the figures there")
+      ("plot", option(o.plot, "FILE"), "draw them there, as SVG, with gnuplot");
+  // clang-format on
+  if (!parse(line, arguments, world)) return ExitCode::finished;
+  ScalingBench bench;
+  world.everywhere([&] { bench = bench_of(o, world.size()); });
+  world.set_layout({o.train.node_layout});
+  const ThreadChoice choice = choose_threads(world, bench.threads);
+  for (const std::string& warning : thread_warnings(world, choice))
+    if (world.is_root()) fmt::print(stderr, "gpt_bench: warning: {}\n", warning);
+  const std::vector<ScalingPoint> points = measure_scaling(world, bench);
+  world.everywhere([&] {
+    if (!world.is_root()) return;
+    print_scaling(bench, points);
+    if (!o.json.empty()) write_json(o.json, scaling_json(bench, points));
+    if (!o.plot.empty()) plot_scaling(o.plot, points);
+  });
+  return ExitCode::finished;
+}
+
+}  // namespace gpt

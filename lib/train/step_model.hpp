@@ -1,0 +1,66 @@
+#pragma once
+
+#include "base/integers.hpp"
+#include "comm/collective_cost.hpp"
+#include "model/layout.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+/// Gradients that are complete at one moment of a step.
+struct ReadyGradients {
+  Range elements;
+  double ready = 0.0;  ///< seconds after the step's begin
+};
+
+/// Where in a step gradients are complete, in the order in which backward finishes them. Time is divided like
+/// the multiplications: forward of the blocks, the head forward and backward at once, then backward of the
+/// blocks, twice their forward (docs/benchmarks.md). The embeddings come last, with their last block.
+/// @param compute  seconds of forward and backward together
+std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfig& config, double compute);
+
+/// The same without knowing the model: `elements` in `layers` equal parts, no head.
+std::vector<ReadyGradients> ready_gradients(int64_t elements, int64_t layers, double compute);
+
+/// A message of an all-reduce.
+struct Message {
+  double ready = 0.0;    ///< seconds after the step's begin
+  double seconds = 0.0;  ///< that it takes alone
+};
+
+/// Buckets as the Reducer makes them: neighbours that are complete one after the other, until they have
+/// `bucket_bytes`.
+struct Bucket {
+  double ready = 0.0;
+  double bytes = 0.0;
+};
+std::vector<Bucket> buckets_of(std::span<const ReadyGradients> sections, double bucket_bytes);
+
+/// When the last of `messages` has travelled: one at a time, in their order, each not before it is ready.
+double pipeline_end(std::span<const Message> messages);
+
+/// A training step of one rank.
+struct StepShape {
+  std::vector<ReadyGradients> gradients;
+  double compute = 0.0;    ///< seconds until backward is over
+  double optimizer = 0.0;  ///< seconds after communication
+  double bucket_bytes = 25 << 20;
+  /// Seconds of a computing core that one second of communication takes; 0 where it has a core of its own.
+  double thread_share = 0.0;
+};
+
+struct StepPrediction {
+  double step = 0.0;           ///< seconds
+  double communication = 0.0;  ///< seconds of all messages, overlapped or not
+  double exposed = 0.0;        ///< seconds that the step is longer than without communication
+  double efficiency = 1.0;     ///< against a rank that does not communicate
+};
+
+/// What weak scaling to `cluster` gives: the same work on each rank, which all take the same time.
+StepPrediction predict_step(const Cluster& cluster, const CommPlan& plan, const StepShape& shape);
+
+}  // namespace gpt
