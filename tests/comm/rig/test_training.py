@@ -19,7 +19,7 @@ class Training(HostsTest):
         alone = self.train(data, self.path("alone"), steps=STEPS).losses()
         self.assertEqual(len(alone), STEPS)
         ways = [{"reduction": "hierarchical", "inter": inter} for inter in ("ring", "halving")]
-        ways += [{"reduction": "flat"}, {"reduction": "tree"}]
+        ways += [{"reduction": "flat"}, {"reduction": "tree", "micro_batch": 1}, {"zero": 1}, {"zero": "node"}]
         for number, way in enumerate(ways):
             for name, placement in PLACEMENTS.items():
                 with self.subTest(placement=name, **way):
