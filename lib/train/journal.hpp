@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train/append_file.hpp"
+#include "train/stragglers.hpp"
 
 #include <cstdint>
 #include <string>
@@ -33,6 +34,7 @@ public:
   void resume(int64_t step, int ranks, const std::string& file);
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
+  void ranks(const IntervalTimes& times, const Stragglers& stragglers);
   void save(int64_t step, double seconds);
   void end(int64_t step);
 

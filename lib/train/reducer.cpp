@@ -2,6 +2,8 @@
 
 #include "base/contracts.hpp"
 
+#include <optional>
+
 namespace gpt {
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes)
@@ -49,7 +51,11 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   const auto loss = static_cast<int64_t>(StepScalar::loss_sum);
   reduce(scalars.flat({loss, loss + 1}));
   queue_->record(*reduced_);
-  compute.wait(*reduced_);
+  {
+    std::optional<StepClock::Wait> wait;
+    if (clock_ != nullptr) wait.emplace(*clock_);
+    compute.wait(*reduced_);
+  }
   ops_.square_sums(block_sums_, gradients_, compute);
   ops_.clip_scale(scalars, block_sums_, max_norm, compute);
 }
@@ -57,7 +63,10 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
 void Reducer::reduce(Tensor data) {
   compute_->record(*gradients_ready_);
   queue_->wait(*gradients_ready_);
+  StepClock* const clock = clock_;
+  if (clock != nullptr) queue_->host([clock] { clock->begin_reduction(); });
   comm_.all_reduce(data, data, *queue_);
+  if (clock != nullptr) queue_->host([clock] { clock->end_reduction(); });
 }
 
 }  // namespace gpt

@@ -3,6 +3,7 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
+#include "train/step_clock.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,9 @@ public:
   /// then.
   void finish(Tensor scalars, double max_norm, Queue& compute);
 
+  /// From now on `clock` hears when the host waits and when sums are under way; null: nobody does.
+  void measure(StepClock* clock) { clock_ = clock; }
+
   const std::vector<Range>& buckets() const { return buckets_; }
 
 private:
@@ -43,6 +47,7 @@ private:
   std::unique_ptr<Queue> queue_;           // of communication
   std::unique_ptr<Event> gradients_ready_;
   std::unique_ptr<Event> reduced_;
+  StepClock* clock_ = nullptr;
   Queue* compute_ = nullptr;  // of the micro-batch under way; null when it is not the last
 };
 

@@ -11,10 +11,13 @@
 #include "train/host_copies.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
+#include "train/rank_times.hpp"
 #include "train/reducer.hpp"
 #include "train/sample_log.hpp"
 #include "train/schedule.hpp"
+#include "train/step_clock.hpp"
 #include "train/step_scalars.hpp"
+#include "train/stragglers.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -32,6 +35,27 @@ double seconds_since(Clock::time_point start) {
 Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
   return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
 }
+
+/// A tick for every section of the model, on its way to whoever listens.
+class TickingListener : public SectionListener {
+public:
+  TickingListener(SectionListener& next, Watchdog& watchdog) : next_(next), watchdog_(watchdog) {}
+
+  void before_use(int64_t section) override {
+    watchdog_.tick();
+    next_.before_use(section);
+  }
+  void after_gradients(int64_t section) override {
+    next_.after_gradients(section);
+    watchdog_.tick();
+  }
+
+private:
+  SectionListener& next_;
+  Watchdog& watchdog_;
+};
+
+constexpr int64_t shortest_interval = 10;  // steps between reports of the ranks' times, at least
 
 }  // namespace
 
@@ -51,7 +75,9 @@ struct Trainer::Impl {
   TensorBuffer params, gradients;  // f32, flat
   TensorBuffer inputs, targets;    // (this rank's sequences, T) i32
   Gpt model;
+  StepClock clock;
   Reducer reducer;
+  TickingListener listener;
   AdamW optimizer;
   StepScalars scalars;
   std::optional<Evaluator> evaluator;
@@ -62,6 +88,8 @@ struct Trainer::Impl {
   const RunFolder* held = nullptr;  // root only
   std::optional<Journal> journal;   // root only
   std::optional<Progress> progress;
+  std::optional<RankTimes> rank_times;  // with several ranks
+  std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
   Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker)
@@ -83,10 +111,13 @@ struct Trainer::Impl {
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
+        clock(world.watchdog()),
         reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20)),
+        listener(reducer, world.watchdog()),
         optimizer(layout, device, params, gradients, options),
         scalars(device),
         state(run.state) {
+    reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
@@ -112,6 +143,7 @@ struct Trainer::Impl {
   }
 
   void load(const std::string& file) {
+    world.watchdog().enter(Phase::load, start.state.step);
     HostCopies copies(named_state());
     load_state(file, layout, copies.state());
     copies.store(*queue);
@@ -133,12 +165,14 @@ struct Trainer::Impl {
       model.train({.inputs = inputs->slice(part),
                    .targets = targets->slice(part),
                    .first_sequence = batch.first_sequence + first},
-                  loss_sum, micro, reducer, *queue);
+                  loss_sum, micro, listener, *queue);
       micro.write = Write::accumulate;
     }
   }
 
   void run(const std::string& run_folder);
+  void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
+  void share_times();
   void report(const std::optional<StepScalars::Values>& values);
   void evaluate_and_log();
   void save(const std::string& run_folder);
@@ -152,7 +186,23 @@ void Trainer::Impl::run(const std::string& run_folder) {
     sample_log.emplace(run_folder,
                        std::stoll(world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
                        world.rank());
+  if (world.size() > 1) {
+    const std::vector<std::string> shares = world.gather(std::to_string(plan.sequences.size()));
+    std::vector<int64_t> sequences;
+    for (const std::string& share : shares) sequences.push_back(std::stoll(share));
+    stragglers.emplace(world.gather(world.host()), std::move(sequences));
+    rank_times.emplace(world, std::max(options.log_every, shortest_interval));
+  }
+  // The reader, which may hang on a disk, outlives the loop.
+  world.watchdog().limit_unwinding(
+      [&] { take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder); });
+  rank_times.reset();
+}
+
+void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder) {
   while (state.step < plan.steps) {
+    world.watchdog().enter(Phase::step, state.step + 1);
+    clock.begin();
     set_fault_step(state.step + 1);
     fault_point("step");
     const Clock::time_point begin = Clock::now();
@@ -164,7 +214,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
     optimizer.step(state.step, rate, scalars.device(), {{0, layout.size()}}, *queue);
     ++state.step;
     state.cursor += plan.windows_per_step;
-    if (sample_log) sample_log->record(state.step, batch);
+    if (sample_log != nullptr) sample_log->record(state.step, batch);
     scalars.send(state.step, *queue);
     report(scalars.receive(false));
     const double seconds = seconds_since(begin);
@@ -173,6 +223,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
             .tokens = state.cursor * plan.lanes * options.model.context,
             .seconds = seconds,
             .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
+    if (rank_times) share_times();
 
     if (due(options.eval_every) || due(options.save_every)) report(scalars.receive(true));
     if (due(options.eval_every)) evaluate_and_log();
@@ -181,6 +232,14 @@ void Trainer::Impl::run(const std::string& run_folder) {
   report(scalars.receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+}
+
+void Trainer::Impl::share_times() {
+  rank_times->add(state.step, clock.times());
+  const std::optional<IntervalTimes> times = rank_times->receive();
+  if (!times) return;
+  journal->ranks(*times, *stragglers);
+  for (const std::string& line : stragglers->add(*times)) console.say(line);
 }
 
 void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
@@ -201,8 +260,9 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
 }
 
 void Trainer::Impl::evaluate_and_log() {
+  world.watchdog().enter(Phase::evaluation, state.step);
   fault_point("eval");
-  const double loss = evaluator->mean_loss(model, reducer, comm, *queue);
+  const double loss = evaluator->mean_loss(model, listener, comm, *queue, world.watchdog());
   if (!world.is_root()) return;
   journal->eval(state.step, loss);
   console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps, loss,
@@ -210,6 +270,7 @@ void Trainer::Impl::evaluate_and_log() {
 }
 
 void Trainer::Impl::save(const std::string& run_folder) {
+  world.watchdog().enter(Phase::save, state.step);
   fault_point("save");
   // Before anything is written: a job that stood still for a minute may have lost its folder to another.
   world.everywhere([this] {
@@ -267,8 +328,10 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
 }
 
 Trainer::Sample Trainer::sample(int64_t tokens) {
-  fault_point("sample");
   Impl& trainer = *impl_;
+  Watchdog& watchdog = trainer.world.watchdog();
+  watchdog.enter(Phase::sample, trainer.state.step);
+  fault_point("sample");
   constexpr int64_t prompt_tokens = 16;
   std::vector<Token> window(static_cast<size_t>(trainer.options.model.context) + 1);
   trainer.dataset.read_window(Split::train, trainer.plan.shards.begin, 0, window);
@@ -280,7 +343,10 @@ Trainer::Sample Trainer::sample(int64_t tokens) {
                       trainer.dataset.tokenizer().vocabulary());
   generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   std::vector<Token> drawn;
-  for (int64_t i = 0; i < tokens; ++i) drawn.push_back(generator.next());
+  for (int64_t i = 0; i < tokens; ++i) {
+    drawn.push_back(generator.next());
+    watchdog.tick();
+  }
   const Tokenizer& tokenizer = trainer.dataset.tokenizer();
   return {.prompt = nlohmann::json(tokenizer.decode(prompt))
                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),

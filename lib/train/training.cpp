@@ -1,5 +1,6 @@
 #include "train/training.hpp"
 
+#include "base/fault.hpp"
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "train/announcement.hpp"
@@ -25,6 +26,7 @@ struct Backend {
 
 Backend make_backend(Console& console, const World& world, const TrainOptions& options) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(options.threads));
+  fault_point("comm");
   Backend backend{make_cpu_device(threads.threads), make_comm(world, comm_plan(options))};
   announce_ranks(console, world, threads, *backend.device, *backend.comm);
   return backend;
@@ -69,15 +71,20 @@ void train(Console& console, const World& world, PreparedRun& run) {
                                   run.options.out),
                       ExitCode::usage);
   world.everywhere([&] {
-    if (folder) folder->write_text("config.ini", run.configuration);
+    if (!folder) return;
+    remove_verdict(run.options.out);
+    folder->write_text("config.ini", run.configuration);
   });
-
-  const Backend backend = make_backend(console, world, run.options);
-  announce_run(console, world, run);
-  std::optional<Trainer> trainer;
-  world.everywhere([&] { trainer.emplace(world, *backend.device, *backend.comm, run, console); });
-  trainer->run(run.options.out, folder.get());
-  print_sample(console, world, *trainer, run.options.sample_tokens);
+  world.watchdog().set_folder(run.options.out);
+  // The folder is this job's until the verdict on an error stands there.
+  world.watchdog().limit_unwinding([&] {
+    const Backend backend = make_backend(console, world, run.options);
+    announce_run(console, world, run);
+    std::optional<Trainer> trainer;
+    world.everywhere([&] { trainer.emplace(world, *backend.device, *backend.comm, run, console); });
+    trainer->run(run.options.out, folder.get());
+    print_sample(console, world, *trainer, run.options.sample_tokens);
+  });
 }
 
 }  // namespace
