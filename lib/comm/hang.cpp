@@ -93,15 +93,17 @@ std::optional<Hang> find_hang(int own, const std::vector<Sighting>& ranks,
     what = fmt::format("stands still in {} for {:.1f} s", describe(sighting.status),
                        sighting.status.quiet + sighting.age);
   else
-    what = fmt::format(
-        "does not answer for {:.1f} s (stopped, dead or cut off{})", sighting.unanswered,
-        sighting.heard ? ", last seen in " + describe(sighting.status) : ", not heard of since the start");
+    what = fmt::format("does not answer for {:.1f} s (stopped, dead or cut off{})", sighting.unanswered,
+                       sighting.heard ? ", last heard of in " + describe(sighting.status)
+                                      : ", not heard of since the start");
   std::string reason = fmt::format("{} {}", name_with_host(first, hosts), what);
   if (blamed.size() > 1)
     reason += fmt::format(", and so {} {}", blamed.size() == 2 ? "does" : "do",
                           list_ranks({blamed.begin() + 1, blamed.end()}));
   if (const std::string waiters = describe_waiters(ranks, blamed); !waiters.empty()) reason += "; " + waiters;
-  return Hang{.rank = first, .status = sighting.status, .reason = reason};
+  // Of a rank that fell silent it is not known how far it came: where the others wait is nearer.
+  const Sighting& stands_at = silent.empty() ? sighting : of(ranks, own);
+  return Hang{.rank = first, .status = stands_at.status, .reason = reason};
 }
 
 }  // namespace gpt

@@ -39,11 +39,17 @@ void RankTimes::add(int64_t step, const StepTimes& times) {
                         comm_.get(), &gather.request));
 }
 
-std::optional<IntervalTimes> RankTimes::receive() {
+std::optional<IntervalTimes> RankTimes::receive(bool wait) {
   if (gathers_->empty()) return {};
-  int done = 0;
-  check_mpi(MPI_Test(&gathers_->front().request, &done, MPI_STATUS_IGNORE));
-  if (done == 0) return {};
+  MPI_Request& request = gathers_->front().request;
+  if (wait) {
+    const Watchdog::Waiting waiting(world_.watchdog());
+    check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  } else {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done == 0) return {};
+  }
   const Gather gather = std::move(gathers_->front());
   gathers_->pop_front();
   if (!world_.is_root()) return {};

@@ -25,7 +25,7 @@ public:
   /// @param interval  steps
   /// Collective over the world.
   RankTimes(const World& world, int64_t interval);
-  /// Messages that are under way are left when an exception passes; otherwise collective, waits for them.
+  /// Messages that are under way are left when an exception passes; otherwise waits for them. Collective.
   ~RankTimes();
   RankTimes(const RankTimes&) = delete;
   RankTimes& operator=(const RankTimes&) = delete;
@@ -33,8 +33,12 @@ public:
   /// @param step  from 1; all ranks add the same steps
   void add(int64_t step, const StepTimes& times);
 
-  /// The oldest interval that has arrived and was not received yet; on rank 0 only.
-  std::optional<IntervalTimes> receive();
+  /// Whether an interval was not received yet; the same on all ranks once all have added their last step.
+  bool pending() const { return !gathers_->empty(); }
+
+  /// The oldest interval that has arrived and was not received yet; on rank 0 only. At the end with `wait`:
+  /// arrived or not; collective then.
+  std::optional<IntervalTimes> receive(bool wait = false);
 
 private:
   static constexpr int values = 3;

@@ -173,6 +173,7 @@ struct Trainer::Impl {
   void run(const std::string& run_folder);
   void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
   void share_times();
+  void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
   void evaluate_and_log();
   void save(const std::string& run_folder);
@@ -196,6 +197,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
   // The reader, which may hang on a disk, outlives the loop.
   world.watchdog().limit_unwinding(
       [&] { take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder); });
+  while (rank_times && rank_times->pending()) report_ranks(rank_times->receive(true));
   rank_times.reset();
 }
 
@@ -236,7 +238,10 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
 
 void Trainer::Impl::share_times() {
   rank_times->add(state.step, clock.times());
-  const std::optional<IntervalTimes> times = rank_times->receive();
+  report_ranks(rank_times->receive());
+}
+
+void Trainer::Impl::report_ranks(const std::optional<IntervalTimes>& times) {
   if (!times) return;
   journal->ranks(*times, *stragglers);
   for (const std::string& line : stragglers->add(*times)) console.say(line);
