@@ -36,7 +36,7 @@ TEST_CASE("rank 0 hears where every rank stands, again and again, and nothing is
                         .phase = Phase::evaluation,
                         .step = world.rank() * 10,
                         .waiting = world.rank() % 2 == 1,
-                        .quiet = world.rank() == 2 ? 2.5 : 0.1};
+                        .quiet = world.rank() == 2 ? 2.5 : 0.25};
     });
     bool right = true;
     if (world.is_root()) {
@@ -46,7 +46,7 @@ TEST_CASE("rank 0 hears where every rank stands, again and again, and nothing is
           const RankStatus& status = sighting.status;
           if (!sighting.heard || status.entered <= least || status.phase != Phase::evaluation ||
               status.step != rank * 10 || status.waiting != (rank % 2 == 1) ||
-              status.quiet != (rank == 2 ? 2.5 : 0.1))
+              status.quiet != (rank == 2 ? 2.5 : 0.25))
             return false;
           ++rank;
         }
