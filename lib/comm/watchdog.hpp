@@ -58,8 +58,8 @@ public:
   /// Where a verdict is written to: once this job holds the folder.
   void set_folder(const std::string& folder);
 
-  /// Runs `body`. An error that leaves it has a few seconds to reach main: what it unwinds may wait for a
-  /// disk or for other ranks, and these wait for this rank.
+  /// Runs `body`, on any thread. An error that leaves it has a few seconds to reach main: what it unwinds may
+  /// wait for a disk or for other ranks, and these wait for this rank.
   void limit_unwinding(const std::function<void()>& body);
 
   /// It has reached main, and all ranks hold it: they end in good order.

@@ -46,6 +46,7 @@ public:
     next_.before_use(section);
   }
   void after_gradients(int64_t section) override {
+    fault_point("backward");
     next_.after_gradients(section);
     watchdog_.tick();
   }

@@ -33,6 +33,7 @@ STOPS = [
     ("save.write", "step=40", "save at step 40"),
     ("save.close", "step=40", "save at step 40"),
 ]
+KILLED = [("start", ""), ("comm", ""), ("step", ",step=33"), ("backward", ",step=33,hit=2"), ("eval", ""), ("save.open", "")]
 ROOT_STOPS = [
     ("step", "step=33", "step 33"),
     ("save.commit", "step=40", "save at step 40"),
@@ -154,6 +155,18 @@ class Hangs(SystemTest):
             with self.subTest(ranks=ranks, point=point):
                 self.stop(f"root-{point}", ranks, 0, point, condition, phase)
 
+    def test_a_killed_rank_is_named_whatever_the_phase(self):
+        for point, conditions in KILLED:
+            with self.subTest(point=point):
+                started = time.monotonic()
+                job = self.job(f"kill-{point}", 2, f"{point}:kill@rank=1{conditions}")
+                job.struck = started
+                done, seconds = job.end(4 * (TIMEOUT + GRACE))
+                self.assertEqual(job.left(), {}, str(done))
+                self.assertLess(seconds, 60 if SANITIZED else 15, str(done))
+                self.assertNotEqual(done.code, 0, str(done))
+                self.assertRegex(done.err, r"rank 1\b", str(done))
+
     def test_a_rank_that_hangs_on_a_disk_is_named(self):
         """Its watchdog answers, and so all know that the others wait for it."""
         for point, condition, phase in (("data.read", "hit=15", "step 15"), ("save.write", "step=40", "save at step 40")):
@@ -240,6 +253,17 @@ class Verdicts(SystemTest):
         self.assertEqual(done.code, FAILED, str(done))
         self.assertEqual(done.err.count("fault injected at 'eval'"), 1, str(done))
         self.assertEqual(self.verdict(out)["rank"], 1)
+
+
+    def test_an_error_while_sums_are_under_way_ends_the_job(self):
+        out = self.path("out")
+        fault = "backward:throw@rank=1,step=3,hit=2"
+        started = time.monotonic()
+        done = self.start(self.synth(), out, ranks=3, environment={"GPT_FAULT": fault}, steps=6, bucket_mb=0.001)
+        self.assertLess(time.monotonic() - started, 40 if SANITIZED else 10)
+        self.assertEqual(done.code, FAILED, str(done))
+        self.assertEqual(done.err.count("fault injected at 'backward'"), 1, str(done))
+        self.assertEqual(self.verdict(out)["step"], 3)
 
 
 class Stragglers(SystemTest):
