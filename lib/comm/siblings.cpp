@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -34,31 +35,25 @@ ProcessState state_of(const std::filesystem::path& folder) {
   return result;
 }
 
-const char* word_for(char state) {
-  switch (state) {
-    case 'T':
-    case 't':
-      return "stopped";
-    case 'Z':
-    case 'X':
-      return "dead";
-    default:
-      return nullptr;
-  }
-}
-
 // How launchers tell a process its rank; the ones that start this very process first.
 constexpr std::array<const char*, 4> rank_names = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                                    "SLURM_PROCID"};
 
-/// Empty if there is none.
-std::string rank_in(const std::string& environment) {
-  for (const char* name : rank_names) {
-    std::istringstream entries(environment);
-    for (std::string entry; std::getline(entries, entry, '\0');)
-      if (entry.starts_with(fmt::format("{}=", name))) return entry.substr(entry.find('=') + 1);
-  }
+// And which job it belongs to: a shell is also a parent, with children of many jobs.
+constexpr std::array<const char*, 3> job_names = {"PMIX_NAMESPACE", "PMI_JOBID", "SLURM_STEP_ID"};
+
+std::optional<std::string> value_in(const std::string& environment, const char* name) {
+  const std::string key = fmt::format("{}=", name);
+  std::istringstream entries(environment);
+  for (std::string entry; std::getline(entries, entry, '\0');)
+    if (entry.starts_with(key)) return entry.substr(key.size());
   return {};
+}
+
+bool is_of_this_job(const std::string& environment) {
+  for (const char* name : job_names)
+    if (const char* own = std::getenv(name)) return value_in(environment, name) == own;
+  return false;
 }
 
 }  // namespace
@@ -69,7 +64,7 @@ int launched_rank() {
   return 0;
 }
 
-std::string describe_still_siblings() {
+std::string describe_stopped_siblings() {
   std::string text;
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
@@ -77,11 +72,15 @@ std::string describe_still_siblings() {
     const std::string process = entry->path().filename().string();
     if (process.find_first_not_of("0123456789") != std::string::npos) continue;
     const ProcessState state = state_of(entry->path());
-    const char* const word = word_for(state.state);
-    if (word == nullptr || state.parent != getppid()) continue;
-    const std::string rank = rank_in(contents(entry->path() / "environ"));
-    text += fmt::format("{}process {}{} is {}", text.empty() ? "" : ", ", process,
-                        rank.empty() ? "" : fmt::format(" (rank {})", rank), word);
+    const bool stands = state.state == 'T' || state.state == 't';  // stopped, or by a debugger
+    if (!stands || state.parent != getppid()) continue;
+    const std::string environment = contents(entry->path() / "environ");
+    if (!is_of_this_job(environment)) continue;
+    std::optional<std::string> rank;
+    for (const char* name : rank_names)
+      if (!rank) rank = value_in(environment, name);
+    text += fmt::format("{}process {}{} is stopped", text.empty() ? "" : ", ", process,
+                        rank ? fmt::format(" (rank {})", *rank) : "");
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include "base/notice.hpp"
 
 #include <algorithm>
+#include <pthread.h>
 #include <utility>
 
 namespace gpt {
@@ -97,6 +98,7 @@ void StatusExchange::finish() {
 bool StatusExchange::nothing_open() const { return std::ranges::none_of(known_, &Known::asked); }
 
 void StatusExchange::run(const std::stop_token& stop) try {
+  pthread_setname_np(pthread_self(), "gpt-status");
   while (!stop.stop_requested()) {
     turn();
     last_turn_ = Clock::now();

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto time_to_unwind = std::chrono::seconds(3);
-constexpr double time_for_root = 0.4;    // seconds that rank 0 has to speak first
+constexpr double time_for_root = 0.6;    // seconds that rank 0 has to speak first
 constexpr double time_for_lower = 0.05;  // and each lower rank after it
 constexpr int counted_lower = 8;
 
@@ -133,6 +134,7 @@ RankStatus Watchdog::status() const {
 }
 
 void Watchdog::watch(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "gpt-watchdog");
   const double period = period_of(timeout_);
   Clock::time_point before = Clock::now();
   std::unique_lock lock(mutex_);
@@ -189,7 +191,7 @@ std::optional<Hang> Watchdog::find_hang_alone() const {
   }
   std::string reason = fmt::format("rank {} on {} stands still in {} for {:.1f} s{}", rank_, host_of(rank_),
                                    describe(at), quiet_.load(), at.waiting ? ", waiting for others" : "");
-  if (const std::string still = describe_still_siblings(); !still.empty())
+  if (const std::string still = describe_stopped_siblings(); !still.empty())
     reason += fmt::format("; on this host {}", still);
   return Hang{.rank = rank_, .status = at, .reason = reason};
 }

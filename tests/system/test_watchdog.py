@@ -1,6 +1,7 @@
 """A rank that is stopped, killed or stuck ends the job in bounded time, is named, and leaves no process.
 
-GPT_TEST_KILLS=50 makes the test with random times that long; without it, it is a short one.
+GPT_TEST_KILLS=50 makes the test with random times that long; without it, it is a short one. They fall into the first
+GPT_TEST_KILLS_WITHIN=2 seconds, half of which are the start; GPT_TEST_SEED repeats them.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import random
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -18,7 +20,11 @@ from harness import BAD_NUMBERS, FAILED, MPIRUN, RANK_FAILED, SANITIZED, TINY, R
 
 TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
 GRACE = 8 if SANITIZED else 2  # what may come on top
+# Open MPI 4.1 with PMIx 4.2 sometimes hangs at its own end, in PMIx_server_finalize, when its ranks were ended inside
+# MPI_Init. The ranks are gone then and have said why; mpirun gets this many seconds more.
+LAUNCHER_ENDS = 5
 KILLS = int(os.environ.get("GPT_TEST_KILLS", "4"))
+LATEST = float(os.environ.get("GPT_TEST_KILLS_WITHIN", "2"))  # seconds after the start
 SEED = int(os.environ.get("GPT_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 LONG = {"steps": 10**6, "eval_every": 20, "eval_windows": 24, "save_every": 20, "log_every": 100}
 STOPS = [
@@ -55,19 +61,25 @@ def ranks_of(word):
     return found
 
 
+def has_begun(process):
+    """Whether the rank's own program runs: before, there is only the launcher's child."""
+    threads = pathlib.Path(f"/proc/{process}/task").glob("*/comm")
+    return any(thread.read_text() == "gpt-watchdog\n" for thread in threads)
+
+
 class Job:
     """A training job whose end is watched."""
 
     def __init__(self, out, ranks, fault, values):
         self.out = out
         self.command = [str(MPIRUN), str(ranks), program("gpt_mpi"), *options(values | {"out": out})]
+        self.stdout, self.stderr = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.launcher_hung = False
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+            stdout=self.stdout,
+            stderr=self.stderr,
             env=os.environ | {"GPT_FAULT": fault},
         )
         self.struck = None
@@ -80,25 +92,43 @@ class Job:
     def strike(self, rank, number):
         """Sends the signal; waits for the rank to be there. False if the job has ended before."""
         while self.process.poll() is None:
-            with contextlib.suppress(KeyError, ProcessLookupError):
-                os.kill(ranks_of(self.out)[rank][0], number)
-                self.struck = time.monotonic()
-                return True
+            with contextlib.suppress(KeyError, OSError):
+                process, _ = ranks_of(self.out)[rank]
+                if has_begun(process):
+                    os.kill(process, number)
+                    self.struck = time.monotonic()
+                    return True
             time.sleep(0.002)
         return False
 
     def end(self, limit):
         """The result and the seconds from the fault to the end; what does not end by then is killed."""
-        try:
-            out, err = self.process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
+        gone = None
+        deadline = time.monotonic() + limit
+        while self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+            if self.struck is None or ranks_of(self.out):
+                gone = None
+            elif gone is None:
+                gone = time.monotonic()
+            elif time.monotonic() - gone > LAUNCHER_ENDS:
+                break
+        ended = time.monotonic()
+        if self.process.poll() is None:
+            self.launcher_hung = gone is not None
+            ended = gone or ended
             for process, _ in ranks_of(self.out).values():
                 os.kill(process, signal.SIGKILL)
             self.process.kill()
-            out, err = self.process.communicate()
+        self.process.wait()
+        texts = []
+        for file in (self.stdout, self.stderr):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+            file.close()
         if self.struck is None:  # the last line that rank 0 wrote before it waited
             self.struck = time.monotonic() - (time.time() - (self.out / "log.jsonl").stat().st_mtime)
-        return Result(self.command, self.process.returncode, out, err), time.monotonic() - self.struck
+        return Result(self.command, self.process.returncode, *texts), ended - self.struck
 
     def left(self):
         """Ranks that are still there a moment after the end."""
@@ -196,12 +226,13 @@ class Hangs(SystemTest):
 
     def test_random_kills_and_stops(self):
         chance = random.Random(SEED)
-        worst, failures, figures = 0.0, [], {"ended in time": 0, "rank named": 0, "no process left": 0}
+        worst, failures, hung = 0.0, [], 0
+        figures = {"ended in time": 0, "rank named": 0, "no process left": 0}
         for number in range(KILLS):
             ranks = chance.choice((2, 3, 4))
             rank = chance.randrange(ranks)
             signal_number = chance.choice((signal.SIGKILL, signal.SIGSTOP))
-            delay = chance.uniform(0, 2 * (4 if SANITIZED else 1))
+            delay = chance.uniform(0, LATEST * (4 if SANITIZED else 1))
             job = self.job(f"run{number}", ranks)
             time.sleep(delay)
             self.assertTrue(job.strike(rank, signal_number))
@@ -211,13 +242,16 @@ class Hangs(SystemTest):
                 "rank named": re.search(rf"\brank {rank}\b", done.err) is not None,
                 "no process left": not job.left(),
             }
+            hung += job.launcher_hung
             for what, right in found.items():
                 figures[what] += right
             worst = max(worst, seconds)
             if not all(found.values()):
                 failures.append(f"{signal_number.name} to rank {rank} of {ranks} after {delay:.2f} s: {found}\n{done}")
-        print(f"{KILLS} random kills and stops, seed {SEED}: {figures}, longest {worst:.2f} s of {TIMEOUT + GRACE}")
-        self.assertEqual(failures, [], f"seed {SEED}")
+        print(
+            f"{KILLS} random kills and stops, seed {SEED}: {figures}, "
+            f"longest {worst:.2f} s of {TIMEOUT + GRACE}; mpirun itself did not end {hung} times")
+        self.assertFalse(failures, "\n".join(failures))
 
 
 class Verdicts(SystemTest):
