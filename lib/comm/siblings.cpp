@@ -1,7 +1,6 @@
 #include "comm/siblings.hpp"
 
 #include <array>
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -56,6 +55,12 @@ bool is_of_this_job(const std::string& environment) {
   return false;
 }
 
+int rank_in(const std::string& environment) {
+  for (const char* name : rank_names)
+    if (const auto value = value_in(environment, name)) return std::atoi(value->c_str());
+  return 0;
+}
+
 }  // namespace
 
 int launched_rank() {
@@ -64,24 +69,30 @@ int launched_rank() {
   return 0;
 }
 
-std::string describe_stopped_siblings() {
-  std::string text;
+std::vector<Sibling> find_siblings() {
+  std::vector<Sibling> siblings;
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
        entry.increment(error)) {
-    const std::string process = entry->path().filename().string();
-    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string name = entry->path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const int64_t process = std::stoll(name);
     const ProcessState state = state_of(entry->path());
-    const bool stands = state.state == 'T' || state.state == 't';  // stopped, or by a debugger
-    if (!stands || state.parent != getppid()) continue;
+    if (process == getpid() || state.parent != getppid()) continue;
     const std::string environment = contents(entry->path() / "environ");
     if (!is_of_this_job(environment)) continue;
-    std::optional<std::string> rank;
-    for (const char* name : rank_names)
-      if (!rank) rank = value_in(environment, name);
-    text += fmt::format("{}process {}{} is stopped", text.empty() ? "" : ", ", process,
-                        rank ? fmt::format(" (rank {})", *rank) : "");
+    const bool stopped = state.state == 'T' || state.state == 't';  // 't': by a debugger
+    siblings.push_back({.process = process, .rank = rank_in(environment), .stopped = stopped});
   }
+  return siblings;
+}
+
+std::string describe_stopped(const std::vector<Sibling>& siblings) {
+  std::string text;
+  for (const Sibling& sibling : siblings)
+    if (sibling.stopped)
+      text += fmt::format("{}process {} (rank {}) is stopped", text.empty() ? "" : ", ", sibling.process,
+                          sibling.rank);
   return text;
 }
 

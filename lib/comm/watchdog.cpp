@@ -20,9 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto time_to_unwind = std::chrono::seconds(3);
-constexpr double time_for_root = 0.6;    // seconds that rank 0 has to speak first
-constexpr double time_for_lower = 0.05;  // and each lower rank after it
-constexpr int counted_lower = 8;
+constexpr double time_for_lower = 0.15;  // seconds that each lower rank has to speak first
+constexpr double time_for_speaker =
+    1.0;  // seconds that the lowest rank of a host has, before ranks are connected
+constexpr int counted_lower = 4;
 
 double period_of(double timeout) { return std::clamp(timeout / 60, 0.01, 0.25); }
 
@@ -174,25 +175,34 @@ std::optional<Hang> Watchdog::find_hang_as_root() const {
 
 /// What a rank knows by itself: that it waits, and whether rank 0 answers.
 std::optional<Hang> Watchdog::find_hang_alone() const {
-  const double patience = rank_ == 0 ? 0.0 : time_for_root + time_for_lower * std::min(rank_, counted_lower);
-  if (quiet_ < timeout_ + patience) return {};
+  if (quiet_ < timeout_) return {};
+  const bool has_contact = exchange_ && rank_ != 0 && exchange_->since_turn() < 1.0;
+  return has_contact ? find_silent_root() : find_standstill();
+}
+
+std::optional<Hang> Watchdog::find_silent_root() const {
+  const double silence = exchange_->since_asked();
+  if (silence < std::max(silence_limit(timeout_), 3 * period_of(timeout_)))
+    return {};  // rank 0 sees more, and decides
+  if (quiet_ < timeout_ + time_for_lower * std::min(rank_ - 1, counted_lower)) return {};
   const RankStatus at = status();
-  if (exchange_ && rank_ != 0) {
-    const double silence = exchange_->since_asked();
-    const bool has_contact = exchange_->since_turn() < 1.0;
-    if (has_contact && silence < std::max(silence_limit(timeout_), 3 * period_of(timeout_)))
-      return {};  // rank 0 sees more, and decides
-    if (has_contact)
-      return Hang{.rank = 0,
-                  .status = at,
-                  .reason = fmt::format("rank 0 on {} does not answer for {:.1f} s (stopped, dead or cut "
-                                        "off); rank {} waits in {}",
-                                        host_of(0), silence, rank_, describe(at))};
-  }
+  return Hang{.rank = 0,
+              .status = at,
+              .reason = fmt::format("rank 0 on {} does not answer for {:.1f} s (stopped, dead or cut off); "
+                                    "rank {} waits in {}",
+                                    host_of(0), silence, rank_, describe(at))};
+}
+
+std::optional<Hang> Watchdog::find_standstill() const {
+  const std::vector<Sibling> siblings = find_siblings();
+  const bool speaks = std::ranges::none_of(
+      siblings, [this](const Sibling& other) { return !other.stopped && other.rank < rank_; });
+  if (!speaks && quiet_ < timeout_ + time_for_speaker) return {};
+  const RankStatus at = status();
   std::string reason = fmt::format("rank {} on {} stands still in {} for {:.1f} s{}", rank_, host_of(rank_),
                                    describe(at), quiet_.load(), at.waiting ? ", waiting for others" : "");
-  if (const std::string still = describe_stopped_siblings(); !still.empty())
-    reason += fmt::format("; on this host {}", still);
+  if (const std::string stopped = describe_stopped(siblings); !stopped.empty())
+    reason += fmt::format("; on this host {}", stopped);
   return Hang{.rank = rank_, .status = at, .reason = reason};
 }
 

@@ -80,6 +80,8 @@ private:
   std::optional<Hang> look_after_ticks(double elapsed);
   std::optional<Hang> find_hang_as_root() const;
   std::optional<Hang> find_hang_alone() const;
+  std::optional<Hang> find_silent_root() const;
+  std::optional<Hang> find_standstill() const;
   RankStatus status() const;
   [[noreturn]] void end_hung(const Hang& hang);
   [[noreturn]] void end_failed();
