@@ -16,7 +16,19 @@ import tempfile
 import time
 import unittest
 
-from harness import BAD_NUMBERS, FAILED, MPIRUN, RANK_FAILED, SANITIZED, TINY, Result, Run, SystemTest, options, program
+from harness import (
+    BAD_NUMBERS,
+    FAILED,
+    MPIRUN,
+    RANK_FAILED,
+    SANITIZED,
+    TINY,
+    Result,
+    Run,
+    SystemTest,
+    options,
+    program,
+)
 
 TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
 GRACE = 8 if SANITIZED else 2  # what may come on top
@@ -39,7 +51,14 @@ STOPS = [
     ("save.write", "step=40", "save at step 40"),
     ("save.close", "step=40", "save at step 40"),
 ]
-KILLED = [("start", ""), ("comm", ""), ("step", ",step=33"), ("backward", ",step=33,hit=2"), ("eval", ""), ("save.open", "")]
+KILLED = [
+    ("start", ""),
+    ("comm", ""),
+    ("step", ",step=33"),
+    ("backward", ",step=33,hit=2"),
+    ("eval", ""),
+    ("save.open", ""),
+]
 ROOT_STOPS = [
     ("step", "step=33", "step 33"),
     ("save.commit", "step=40", "save at step 40"),
@@ -52,7 +71,9 @@ def ranks_of(word):
     found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if (folder / "comm").read_text() != "gpt_mpi\n" or str(word).encode() not in (folder / "cmdline").read_bytes():
+            if (folder / "comm").read_text() != "gpt_mpi\n":  # mpirun has the word in its line too
+                continue
+            if str(word).encode() not in (folder / "cmdline").read_bytes():
                 continue
             rank = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", (folder / "environ").read_bytes())
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
@@ -151,7 +172,8 @@ class Hangs(SystemTest):
         self.assertEqual(done.code, RANK_FAILED, str(done))
         messages = re.findall(r"(?m)^gpt_mpi: .*", done.err)
         self.assertEqual(len(messages), 1, str(done))
-        self.assertRegex(messages[0], rf"^gpt_mpi: rank {rank} on \S+ (does not answer|stands still) .*({phase})", str(done))
+        expected = rf"^gpt_mpi: rank {rank} on \S+ (does not answer|stands still) .*({phase})"
+        self.assertRegex(messages[0], expected, str(done))
         return done
 
     def verdict(self, job):
@@ -170,7 +192,8 @@ class Hangs(SystemTest):
         if point != "start":  # the folder is not this job's yet
             verdict = self.verdict(job)
             self.assertEqual((verdict["exit_code"], verdict["rank"]), (RANK_FAILED, rank))
-            self.assertRegex(f"{verdict['phase']} at step {verdict['step']}", phase.replace("step 33", "step at step 33"))
+            place = f"{verdict['phase']} at step {verdict['step']}"
+            self.assertRegex(place, phase.replace("step 33", "step at step 33"))
 
     def test_a_stopped_rank_is_named_whatever_the_phase(self):
         for ranks in (2, 4):
@@ -199,7 +222,8 @@ class Hangs(SystemTest):
 
     def test_a_rank_that_hangs_on_a_disk_is_named(self):
         """Its watchdog answers, and so all know that the others wait for it."""
-        for point, condition, phase in (("data.read", "hit=15", "step 15"), ("save.write", "step=40", "save at step 40")):
+        stuck = [("data.read", "hit=15", "step 15"), ("save.write", "step=40", "save at step 40")]
+        for point, condition, phase in stuck:
             with self.subTest(point=point):
                 job = self.job(point, 3, f"{point}:delay=600000@rank=1,{condition}")
                 self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
