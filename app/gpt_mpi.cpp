@@ -22,6 +22,13 @@ int run(gpt::World& world, int argc, char** argv) {
              });
 }
 
+/// Needed before MPI starts, when no rank can tell the others that options are wrong.
+double timeout_of(int argc, char** argv) try {
+  return gpt::layered_options(gpt::parse_command_line(argc, argv), "").timeout;
+} catch (const gpt::Error&) {  // to be reported by `run`
+  return gpt::TrainOptions().timeout;
+}
+
 }  // namespace
 
-int main(int argc, char** argv) { return gpt::run_program(argc, argv, run); }
+int main(int argc, char** argv) { return gpt::run_program(argc, argv, run, timeout_of(argc, argv)); }

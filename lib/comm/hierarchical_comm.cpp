@@ -131,6 +131,8 @@ public:
 
   Allocator* allocator() override { return progress_ && progress_->works() ? &*memory_ : nullptr; }
 
+  bool is_first_owner() const override { return plan_.sharding == Sharding::world || place_.node == 0; }
+
   Range owned(int64_t count) const override {
     if (!in_lane()) return {0, 0};
     const int64_t part = part_size(count);

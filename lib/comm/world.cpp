@@ -3,6 +3,7 @@
 #include "base/contracts.hpp"
 #include "base/fault.hpp"
 #include "base/notice.hpp"
+#include "comm/ending.hpp"
 #include "comm/launch.hpp"
 #include "comm/node_layout.hpp"
 #include "comm/texts.hpp"
@@ -54,7 +55,9 @@ NodeOfRank find_nodes(int rank, int size) {
 
 }  // namespace
 
-World::World(int& argc, char**& argv) : program_(program_name(argc > 0 ? argv[0] : nullptr)) {
+World::World(int& argc, char**& argv, std::optional<double> timeout)
+    : program_(program_name(argc > 0 ? argv[0] : nullptr)),
+      watchdog_(timeout ? std::make_unique<Watchdog>(program_, *timeout) : std::make_unique<Watchdog>()) {
   std::optional<std::string> fault = lone_task_fault([](const char* name) { return std::getenv(name); });
   int initialized = 0;
   MPI_Initialized(&initialized);
@@ -85,6 +88,7 @@ World::World(int& argc, char**& argv) : program_(program_name(argc > 0 ? argv[0]
   int length = 0;
   check_mpi(MPI_Get_processor_name(name.data(), &length));
   host_.assign(name.data(), static_cast<size_t>(length));
+  watchdog_->connect(rank_, size_, host_);
   found_ = find_nodes(rank_, size_);
   const NodePlace place = place_of(rank_, found_);
   local_rank_ = place.index;
@@ -92,7 +96,11 @@ World::World(int& argc, char**& argv) : program_(program_name(argc > 0 ? argv[0]
 }
 
 World::World(const World& whole, CommHandle part)
-    : program_(whole.program_), world_(part.get()), part_(std::move(part)), host_(whole.host_) {
+    : program_(whole.program_),
+      watchdog_(std::make_unique<Watchdog>()),
+      world_(part.get()),
+      part_(std::move(part)),
+      host_(whole.host_) {
   check_mpi(MPI_Comm_rank(world_, &rank_));
   check_mpi(MPI_Comm_size(world_, &size_));
   const auto first_of = [&](int node) {
@@ -124,6 +132,8 @@ World::~World() {
     part_.release();
     return;
   }
+  watchdog_->enter(Phase::end, 0);
+  watchdog_->disconnect();
   node_.reset();
   peers_.reset();
   part_.reset();
@@ -167,6 +177,7 @@ void World::everywhere(const std::function<void()>& work) const {
     message = error.what();
     code = std::max(exit_code_of(error), 1);
   }
+  const Watchdog::Waiting waiting(*watchdog_);
   std::vector<int> codes(static_cast<size_t>(size_));
   check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, world_));
   const auto failed = std::ranges::find_if(codes, [](int other) { return other != 0; });
@@ -183,30 +194,44 @@ void World::everywhere(const std::function<void()>& work) const {
       static_cast<ExitCode>(codes[first]));
 }
 
-std::string World::broadcast(std::string text) const { return broadcast_text(std::move(text), world_); }
+std::string World::broadcast(std::string text) const {
+  const Watchdog::Waiting waiting(*watchdog_);
+  return broadcast_text(std::move(text), world_);
+}
 
-std::vector<std::string> World::gather(std::string_view text) const { return gather_texts(text, world_); }
+std::vector<std::string> World::gather(std::string_view text) const {
+  const Watchdog::Waiting waiting(*watchdog_);
+  return gather_texts(text, world_);
+}
 
-void World::barrier() const { check_mpi(MPI_Barrier(world_)); }
+void World::barrier() const {
+  const Watchdog::Waiting waiting(*watchdog_);
+  check_mpi(MPI_Barrier(world_));
+}
 
 int World::fail(const std::exception& error) const {
   const int code = exit_code_of(error);
   const bool shared = dynamic_cast<const SharedError*>(&error) != nullptr;
   if (shared || size_ == 1) {
-    if (is_root()) print_error(program_, error.what());
+    watchdog_->end_unwinding();
+    if (!is_root()) return code;
+    print_error(program_, error.what());
+    watchdog_->write_verdict(code, error.what());
     return code;
   }
-  print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::_Exit(code);
+  end_job(code, [&] {
+    print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
+    watchdog_->write_verdict(code, error.what());
+  });
 }
 
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body) {
+int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body, double timeout) {
   const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
   try {
-    World world(argc, argv);
+    World world(argc, argv, timeout);
     try {
       world.everywhere([&] { configure_faults(world.rank()); });
+      fault_point("start");
       return body(world, argc, argv);
     } catch (const std::exception& error) {
       return world.fail(error);

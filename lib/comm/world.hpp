@@ -2,9 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
+#include "comm/watchdog.hpp"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +29,10 @@ struct NodeLayout {
 class World {
 public:
   /// Starts MPI with full thread support, unless the caller has started it and will finalize it.
+  /// @param timeout  of the watchdog, which is there from before MPI starts; nothing: there is none
   /// @throws Error if MPI cannot serve threads, or if a batch system started several tasks that MPI sees as
   ///         separate worlds (docs/running.md)
-  World(int& argc, char**& argv);
+  World(int& argc, char**& argv, std::optional<double> timeout = {});
 
   /// Finalizes MPI, unless an exception is passing: then the other ranks will never reach their own
   /// MPI_Finalize, and waiting for them would hang the job that should be aborting.
@@ -80,8 +83,12 @@ public:
   std::vector<std::string> gather(std::string_view text) const;
   void barrier() const;
 
+  /// Told by the main thread what it does; also by those who hold the World as constant.
+  Watchdog& watchdog() const { return *watchdog_; }
+
   /// For `main`'s catch: prints the error and returns its exit code when all ranks hold it (see everywhere);
-  /// otherwise prints it with rank and host and ends all ranks with MPI_Abort.
+  /// otherwise prints it with rank and host and ends all ranks. Either way it is the run folder's
+  /// verdict, unless there is one.
   int fail(const std::exception& error) const;
 
 private:
@@ -89,6 +96,7 @@ private:
   void split_nodes(const std::vector<int>& node_of_rank);
 
   std::string program_;
+  std::unique_ptr<Watchdog> watchdog_;
   bool owns_mpi_ = false;
   MPI_Comm world_ = MPI_COMM_WORLD;
   CommHandle part_;  // where this is a part of a world
@@ -111,6 +119,8 @@ public:
 };
 
 /// Body of a program's main: starts MPI, runs `body`, and turns errors into messages and exit codes.
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body);
+/// @param timeout  seconds without a tick of its watchdog that end the job; 0: never
+int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body,
+                double timeout = 0.0);
 
 }  // namespace gpt

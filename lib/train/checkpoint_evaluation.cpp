@@ -19,8 +19,10 @@ EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& c
   });
   Gpt model(options.model, device, evaluator->micro_batch(),
             {.weights = params, .matrices = params, .gradients = {}});
+  world.watchdog().enter(Phase::evaluation, 0);
   SectionListener nobody;
-  return {.loss = evaluator->mean_loss(model, nobody, comm, *queue), .windows = evaluator->windows()};
+  return {.loss = evaluator->mean_loss(model, nobody, comm, *queue, world.watchdog()),
+          .windows = evaluator->windows()};
 }
 
 }  // namespace gpt

@@ -99,7 +99,10 @@ private:
       // Opening and closing are collective: a rank that fails alone must not go on to another collective
       // call, as `everywhere` would, while the others wait for it in here. Its error ends the job.
       fault_point("save.open");
-      file = H5File::open_parallel(partial_, world_.world());
+      {
+        const Watchdog::Waiting waiting(world_.watchdog());
+        file = H5File::open_parallel(partial_, world_.world());
+      }
       for (const StateTensor& tensor : state_)
         targets.push_back({tensor, file->open_dataset(state_path(tensor.name)),
                            file->open_dataset(checksum_path(tensor.name))});
@@ -108,6 +111,7 @@ private:
       });
       targets.clear();
       fault_point("save.close");
+      const Watchdog::Waiting waiting(world_.watchdog());
       file->close();
     } catch (...) {
       if (file) file->abandon();
@@ -136,6 +140,7 @@ private:
       checksums.push_back(hash_bytes(data(range).raw(), static_cast<size_t>(data(range).bytes())));
     }
     target.checksums.write(blocks, H5Element::u64, checksums.data());
+    world_.watchdog().tick();
   }
 
   void commit() {

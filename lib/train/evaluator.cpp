@@ -38,7 +38,8 @@ int64_t Evaluator::stored_index(int64_t window) const {
   return part_of(all_windows_, windows_, window).begin;
 }
 
-double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue) const {
+double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue,
+                            Watchdog& watchdog) const {
   std::vector<Token> window(static_cast<size_t>(context_) + 1);
   std::vector<Token> inputs(static_cast<size_t>(micro_batch_ * context_)), targets(inputs.size());
   queue.zero(loss_sum_);
@@ -55,7 +56,9 @@ double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Q
     queue.copy(device_targets, Tensor(targets.data(), DType::i32, {count, context_}));
     model.evaluate({.inputs = device_inputs, .targets = device_targets}, loss_sum_, listener, queue);
     queue.synchronize();  // the host's token arrays are filled anew
+    watchdog.tick();
   }
+  const Watchdog::Waiting waiting(watchdog);
   comm.all_reduce(loss_sum_, loss_sum_, queue);
   double sum = 0.0;
   queue.copy(Tensor(&sum, DType::f64, {1}), loss_sum_);

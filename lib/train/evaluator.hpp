@@ -26,7 +26,7 @@ public:
   int64_t micro_batch() const { return micro_batch_; }  ///< sequences at a time that a model needs room for
 
   /// Collective. Nats per token.
-  double mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue) const;
+  double mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue, Watchdog& watchdog) const;
 
 private:
   /// Where in the split, in storage order, the evaluation's `window`-th is.

@@ -1,7 +1,10 @@
 #include "train/journal.hpp"
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -15,6 +18,14 @@ int64_t last_attempt(const std::string& path) {
     if (object.is_object()) attempt = object.value("attempt", attempt);
   }
   return attempt;
+}
+
+/// Least, median and greatest over the ranks.
+std::array<double, 3> spread_of(const IntervalTimes& times, double StepTimes::*value) {
+  std::vector<double> all;
+  for (const StepTimes& own : times.of_rank) all.push_back(own.*value);
+  std::ranges::sort(all);
+  return {all.front(), all[(all.size() - 1) / 2], all.back()};
 }
 
 }  // namespace
@@ -58,6 +69,27 @@ void Journal::step(const StepRecord& record) {
 
 void Journal::eval(int64_t step, double val_loss) {
   write({{{"event", "eval"}, {"attempt", attempt_}, {"step", step}, {"val_loss", val_loss}}});
+}
+
+void Journal::ranks(const IntervalTimes& times, const Stragglers& stragglers) {
+  constexpr size_t named = 8;
+  nlohmann::ordered_json slowest = nlohmann::ordered_json::array();
+  for (const int rank : stragglers.slowest(times, named)) {
+    const StepTimes& own = times.of_rank[static_cast<size_t>(rank)];
+    slowest.push_back({{"rank", rank},
+                       {"host", stragglers.host(rank)},
+                       {"compute", own.compute},
+                       {"wait", own.wait},
+                       {"reduce", own.reduce}});
+  }
+  write({{{"event", "ranks"},
+          {"attempt", attempt_},
+          {"step", times.step},
+          {"steps", times.steps},
+          {"compute", spread_of(times, &StepTimes::compute)},
+          {"wait", spread_of(times, &StepTimes::wait)},
+          {"reduce", spread_of(times, &StepTimes::reduce)},
+          {"slowest", slowest}}});
 }
 
 void Journal::save(int64_t step, double seconds) {

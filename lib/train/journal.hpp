@@ -2,6 +2,7 @@
 
 #include "train/append_file.hpp"
 #include "train/memory.hpp"
+#include "train/stragglers.hpp"
 
 #include <cstdint>
 #include <string>
@@ -34,6 +35,7 @@ public:
   void resume(int64_t step, int ranks, const std::string& file);
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
+  void ranks(const IntervalTimes& times, const Stragglers& stragglers);
   void save(int64_t step, double seconds);
   /// What the rank with the largest estimate needs.
   void memory(const MemoryEstimate& estimate);

@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace gpt {
@@ -53,20 +54,20 @@ void Reducer::after_gradients(int64_t section) {
 
 void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
-  if (tree_ != nullptr) {
-    const std::vector<Tensor> subtrees = tree_->subtrees(buckets_[bucket], *compute_);
-    hand_over();
-    if (shards_.sharded)
-      tree_->comm().reduce_scatter_subtrees(sum, subtrees, *queue_);
-    else
-      tree_->comm().sum_subtrees(sum, subtrees, *queue_);
-    return;
-  }
+  const std::vector<Tensor> subtrees =
+      tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector<Tensor>{};
   hand_over();
-  if (shards_.sharded)
+  StepClock* const clock = clock_;
+  if (clock != nullptr) queue_->host([clock] { clock->begin_reduction(); });
+  if (tree_ != nullptr && shards_.sharded)
+    tree_->comm().reduce_scatter_subtrees(sum, subtrees, *queue_);
+  else if (tree_ != nullptr)
+    tree_->comm().sum_subtrees(sum, subtrees, *queue_);
+  else if (shards_.sharded)
     comm_.reduce_scatter(sum, *queue_);
   else
     comm_.all_reduce(sum, sum, *queue_);
+  if (clock != nullptr) queue_->host([clock] { clock->end_reduction(); });
 }
 
 void Reducer::hand_over() {
@@ -80,7 +81,11 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   hand_over();
   comm_.all_reduce(loss, loss, *queue_);  // the tree's: exact, all terms but one are 0
   queue_->record(*reduced_);
-  compute.wait(*reduced_);
+  {
+    std::optional<StepClock::Wait> wait;
+    if (clock_ != nullptr) wait.emplace(*clock_);
+    compute.wait(*reduced_);
+  }
   if (tree_ != nullptr) {
     constexpr auto sum = static_cast<int64_t>(StepScalar::loss_sum);
     ops_.sum_in_order(scalars.flat({sum, sum + 1}), loss, compute);

@@ -7,6 +7,7 @@
 #include "train/gradient_tree.hpp"
 #include "train/parameter_gather.hpp"
 #include "train/shards.hpp"
+#include "train/step_clock.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -53,6 +54,9 @@ public:
   /// collective calls is possible only after it.
   void wait_for_params();
 
+  /// From now on `clock` hears when the host waits and when sums are under way; null: nobody does.
+  void measure(StepClock* clock) { clock_ = clock; }
+
   const Buckets& buckets() const { return buckets_; }
   const Shards& shards() const { return shards_; }
 
@@ -73,6 +77,7 @@ private:
   std::unique_ptr<Event> gradients_ready_;
   std::unique_ptr<Event> reduced_;
   std::optional<ParameterGather> gather_;
+  StepClock* clock_ = nullptr;
   std::unique_ptr<Queue> queue_;  // of communication; its end comes before that of what it works on
   Queue* compute_ = nullptr;      // of the micro-batch under way; null when it is not the last
   bool step_begins_ = true;

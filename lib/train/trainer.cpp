@@ -12,10 +12,13 @@
 #include "train/evaluator.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
+#include "train/rank_times.hpp"
 #include "train/reducer.hpp"
 #include "train/sample_log.hpp"
 #include "train/schedule.hpp"
+#include "train/step_clock.hpp"
 #include "train/step_scalars.hpp"
+#include "train/stragglers.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -33,6 +36,28 @@ double seconds_since(Clock::time_point start) {
 Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
   return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
 }
+
+/// A tick for every section of the model, on its way to whoever listens.
+class TickingListener : public SectionListener {
+public:
+  TickingListener(SectionListener& next, Watchdog& watchdog) : next_(next), watchdog_(watchdog) {}
+
+  void before_use(int64_t section) override {
+    watchdog_.tick();
+    next_.before_use(section);
+  }
+  void after_gradients(int64_t section) override {
+    fault_point("backward");
+    next_.after_gradients(section);
+    watchdog_.tick();
+  }
+
+private:
+  SectionListener& next_;
+  Watchdog& watchdog_;
+};
+
+constexpr int64_t shortest_interval = 10;  // steps between reports of the ranks' times, at least
 
 }  // namespace
 
@@ -53,7 +78,9 @@ struct Trainer::Impl {
   TensorBuffer inputs, targets;        // (this rank's sequences, T) i32
   std::optional<GradientTree> leaves;  // with --reduction tree
   Gpt model;
+  StepClock clock;
   Reducer reducer;
+  TickingListener listener;
   AdamW optimizer;
   StepScalars scalars;
   std::optional<Evaluator> evaluator;
@@ -64,6 +91,8 @@ struct Trainer::Impl {
   const RunFolder* held = nullptr;  // root only
   std::optional<Journal> journal;   // root only
   std::optional<Progress> progress;
+  std::optional<RankTimes> rank_times;  // with several ranks
+  std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
   Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker)
@@ -88,11 +117,14 @@ struct Trainer::Impl {
                                                              plan.leaves, plan.all_leaves)),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
+        clock(world.watchdog()),
         reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20),
                 options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
+        listener(reducer, world.watchdog()),
         optimizer(layout, device, params, gradients, options, reducer.shards().all_updated()),
         scalars(device),
         state(run.state) {
+    reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
@@ -136,6 +168,7 @@ struct Trainer::Impl {
   }
 
   void load(const std::string& file) {
+    world.watchdog().enter(Phase::load, start.state.step);
     load_device_state(file, layout, named_state(), *queue);
     saved_step = state.step;
   }
@@ -153,11 +186,14 @@ struct Trainer::Impl {
       model.train({.inputs = inputs->slice(part),
                    .targets = targets->slice(part),
                    .first_sequence = batch.first_sequence + first},
-                  reducer.loss_of_micro(scalars.device()), micro, reducer, *queue);
+                  reducer.loss_of_micro(scalars.device()), micro, listener, *queue);
     }
   }
 
   void run(const std::string& run_folder);
+  void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
+  void share_times();
+  void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
   void evaluate_and_log();
   void save(const std::string& run_folder);
@@ -171,7 +207,24 @@ void Trainer::Impl::run(const std::string& run_folder) {
     sample_log.emplace(run_folder,
                        std::stoll(world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
                        world.rank());
+  if (world.size() > 1) {
+    const std::vector<std::string> shares = world.gather(std::to_string(plan.sequences.size()));
+    std::vector<int64_t> sequences;
+    for (const std::string& share : shares) sequences.push_back(std::stoll(share));
+    stragglers.emplace(world.gather(world.host()), std::move(sequences));
+    rank_times.emplace(world, std::max(options.log_every, shortest_interval));
+  }
+  // The reader, which may hang on a disk, outlives the loop.
+  world.watchdog().limit_unwinding(
+      [&] { take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder); });
+  while (rank_times && rank_times->pending()) report_ranks(rank_times->receive(true));
+  rank_times.reset();
+}
+
+void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder) {
   while (state.step < plan.steps) {
+    world.watchdog().enter(Phase::step, state.step + 1);
+    clock.begin();
     set_fault_step(state.step + 1);
     fault_point("step");
     const Clock::time_point begin = Clock::now();
@@ -187,7 +240,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
         *queue);
     ++state.step;
     state.cursor += plan.windows_per_step;
-    if (sample_log) sample_log->record(state.step, batch);
+    if (sample_log != nullptr) sample_log->record(state.step, batch);
     scalars.send(state.step, *queue);
     report(scalars.receive(false));
     const double seconds = seconds_since(begin);
@@ -196,6 +249,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
             .tokens = state.cursor * plan.lanes * options.model.context,
             .seconds = seconds,
             .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
+    if (rank_times) share_times();
 
     if (due(options.eval_every) || due(options.save_every)) report(scalars.receive(true));
     if (due(options.eval_every)) evaluate_and_log();
@@ -205,6 +259,17 @@ void Trainer::Impl::run(const std::string& run_folder) {
   report(scalars.receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+}
+
+void Trainer::Impl::share_times() {
+  rank_times->add(state.step, clock.times());
+  report_ranks(rank_times->receive());
+}
+
+void Trainer::Impl::report_ranks(const std::optional<IntervalTimes>& times) {
+  if (!times) return;
+  journal->ranks(*times, *stragglers);
+  for (const std::string& line : stragglers->add(*times)) console.say(line);
 }
 
 void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
@@ -225,9 +290,10 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
 }
 
 void Trainer::Impl::evaluate_and_log() {
+  world.watchdog().enter(Phase::evaluation, state.step);
   fault_point("eval");
   reducer.wait_for_params();
-  const double loss = evaluator->mean_loss(model, reducer, comm, *queue);
+  const double loss = evaluator->mean_loss(model, listener, comm, *queue, world.watchdog());
   if (!world.is_root()) return;
   journal->eval(state.step, loss);
   console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps, loss,
@@ -235,6 +301,7 @@ void Trainer::Impl::evaluate_and_log() {
 }
 
 void Trainer::Impl::save(const std::string& run_folder) {
+  world.watchdog().enter(Phase::save, state.step);
   fault_point("save");
   // Before anything is written: a job that stood still for a minute may have lost its folder to another.
   world.everywhere([this] {
@@ -301,8 +368,10 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
 }
 
 Trainer::Sample Trainer::sample(int64_t tokens) {
-  fault_point("sample");
   Impl& trainer = *impl_;
+  Watchdog& watchdog = trainer.world.watchdog();
+  watchdog.enter(Phase::sample, trainer.state.step);
+  fault_point("sample");
   constexpr int64_t prompt_tokens = 16;
   std::vector<Token> window(static_cast<size_t>(trainer.options.model.context) + 1);
   trainer.dataset.read_window(Split::train, trainer.plan.shards.begin, 0, window);
@@ -314,7 +383,10 @@ Trainer::Sample Trainer::sample(int64_t tokens) {
                       trainer.dataset.tokenizer().vocabulary());
   generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   std::vector<Token> drawn;
-  for (int64_t i = 0; i < tokens; ++i) drawn.push_back(generator.next());
+  for (int64_t i = 0; i < tokens; ++i) {
+    drawn.push_back(generator.next());
+    watchdog.tick();
+  }
   const Tokenizer& tokenizer = trainer.dataset.tokenizer();
   return {.prompt = nlohmann::json(tokenizer.decode(prompt))
                         .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),

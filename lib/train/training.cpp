@@ -1,5 +1,6 @@
 #include "train/training.hpp"
 
+#include "base/fault.hpp"
 #include "comm/tree_comm.hpp"
 #include "device/device.hpp"
 #include "train/announcement.hpp"
@@ -43,6 +44,7 @@ TrainOptions settle_sums(Console& console, const World& world, Device& device, P
 /// @param run  null: nothing is trained, any sum will do
 Backend make_backend(Console& console, const World& world, const TrainOptions& given, PreparedRun* run) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
+  fault_point("comm");
   Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
   const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run) : given;
   const CommPlan plan = comm_plan(options);
@@ -96,19 +98,24 @@ void train(Console& console, const World& world, PreparedRun& run) {
                                   run.options.out),
                       ExitCode::usage);
   world.everywhere([&] {
-    if (folder) folder->write_text("config.ini", run.configuration);
+    if (!folder) return;
+    remove_verdict(run.options.out);
+    folder->write_text("config.ini", run.configuration);
   });
-
-  const Backend backend = make_backend(console, world, run.options, &run);
-  world.everywhere([&] {
-    if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
+  world.watchdog().set_folder(run.options.out);
+  // The folder is this job's until the verdict on an error stands there.
+  world.watchdog().limit_unwinding([&] {
+    const Backend backend = make_backend(console, world, run.options, &run);
+    world.everywhere([&] {
+      if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
+    });
+    announce_run(console, world, run);
+    std::optional<Trainer> trainer;
+    world.everywhere(
+        [&] { trainer.emplace(world, *backend.device, *backend.comm, backend.tree, run, console); });
+    trainer->run(run.options.out, folder.get());
+    print_sample(console, world, *trainer, run.options.sample_tokens);
   });
-  announce_run(console, world, run);
-  std::optional<Trainer> trainer;
-  world.everywhere(
-      [&] { trainer.emplace(world, *backend.device, *backend.comm, backend.tree, run, console); });
-  trainer->run(run.options.out, folder.get());
-  print_sample(console, world, *trainer, run.options.sample_tokens);
 }
 
 }  // namespace

@@ -22,9 +22,7 @@ std::vector<float> numbers(int64_t count, uint64_t seed) {
   return result;
 }
 
-Tensor tensor(std::vector<float>& values) {
-  return {values.data(), DType::f32, {std::ssize(values)}};
-}
+Tensor tensor(std::vector<float>& values) { return {values.data(), DType::f32, {std::ssize(values)}}; }
 
 TEST_CASE("arrays are added in turn and as a tree, bit for bit") {
   for (const int64_t size : sizes) {
@@ -57,7 +55,8 @@ TEST_CASE("bf16 summands are added in f32 and rounded once") {
     for (const float x : numbers(size, 3)) a.emplace_back(x);
     for (const float x : numbers(size, 4)) b.emplace_back(x);
     const std::vector<float> c = numbers(size, 5);
-    const Summand summands[] = {{a.data(), DType::bf16}, {b.data(), DType::bf16}, {c.data(), DType::f32, true}};
+    const Summand summands[] = {
+        {a.data(), DType::bf16}, {b.data(), DType::bf16}, {c.data(), DType::f32, true}};
     sum_arrays({out.data(), DType::bf16, {size}}, summands, in_turn(3));
     std::vector<float> wide(static_cast<size_t>(size)), kept(wide);
     sum_arrays(tensor(wide), summands, in_turn(3));
@@ -73,7 +72,8 @@ TEST_CASE("bf16 summands are added in f32 and rounded once") {
 }
 
 TEST_CASE("doubles are added as doubles, infinities and NaN pass") {
-  const std::vector<double> a = {1.0, 1e300, std::numeric_limits<double>::infinity()}, b = {1e-17, 1e300, 1.0};
+  const std::vector<double> a = {1.0, 1e300, std::numeric_limits<double>::infinity()},
+                            b = {1e-17, 1e300, 1.0};
   std::vector<double> out(3);
   const Summand summands[] = {{a.data(), DType::f64}, {b.data(), DType::f64}};
   sum_arrays({out.data(), DType::f64, {3}}, summands, in_turn(2));

@@ -1,0 +1,77 @@
+#include "comm/verdict.hpp"
+
+#include "base/error.hpp"
+#include "base/handle.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+std::string path_in(const std::string& folder) { return folder + "/verdict.json"; }
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  struct tm parts {};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string to_json(const Verdict& verdict) {
+  const nlohmann::ordered_json object = {{"exit_code", verdict.exit_code},
+                                         {"rank", verdict.rank},
+                                         {"host", verdict.host},
+                                         {"step", verdict.step},
+                                         {"phase", verdict.phase},
+                                         {"reason", verdict.reason},
+                                         {"reported_by", verdict.reporter},
+                                         {"time", utc_now()}};
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+bool write_whole(int file, const std::string& text) {
+  const ssize_t written = write(file, text.data(), text.size());
+  return written == static_cast<ssize_t>(text.size()) && fsync(file) == 0;
+}
+
+/// Gives the finished file its name. False if there is one of that name.
+bool publish(int file, const std::string& mine, const std::string& path) {
+  if (link(mine.c_str(), path.c_str()) == 0) return true;
+  if (errno == EEXIST) return false;
+  // Some network file systems report a failure of a link that was made, others have no links.
+  struct stat status {};
+  if (fstat(file, &status) == 0 && status.st_nlink == 2) return true;
+  return renameat2(AT_FDCWD, mine.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0 || errno != EEXIST;
+}
+
+}  // namespace
+
+bool write_verdict(const std::string& folder, const Verdict& verdict) noexcept try {
+  std::string mine = folder + "/.verdict-XXXXXX";
+  const int file = mkostemp(mine.data(), O_CLOEXEC);
+  if (file < 0) return true;
+  fchmod(file, 0644);
+  const bool first = !write_whole(file, to_json(verdict)) || publish(file, mine, path_in(folder));
+  unlink(mine.c_str());
+  close(file);
+  return first;
+} catch (const std::exception&) {  // no memory
+  return true;
+}
+
+void remove_verdict(const std::string& folder) {
+  const std::string path = path_in(folder);
+  validate(unlink(path.c_str()) == 0 || errno == ENOENT, "cannot remove {} of an earlier attempt: {}", path,
+           std::generic_category().message(errno));
+}
+
+}  // namespace gpt

@@ -1,0 +1,237 @@
+#include "comm/watchdog.hpp"
+
+#include "base/error.hpp"
+#include "base/notice.hpp"
+#include "comm/ending.hpp"
+#include "comm/siblings.hpp"
+#include "comm/texts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+#include <utility>
+
+namespace gpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto time_to_unwind = std::chrono::seconds(3);
+constexpr double time_for_lower = 0.15;  // seconds that each lower rank has to speak first
+constexpr double time_for_speaker =
+    1.0;  // seconds that the lowest rank of a host has, before ranks are connected
+constexpr int counted_lower = 4;
+
+double period_of(double timeout) { return std::clamp(timeout / 60, 0.01, 0.25); }
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+Watchdog::Watchdog(std::string program, double timeout)
+    : program_(std::move(program)),
+      timeout_(timeout > 0 ? timeout : 0.0),
+      rank_(launched_rank()),
+      hosts_{own_host()} {
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+Watchdog::~Watchdog() { drop_exchange(); }
+
+void Watchdog::connect(int rank, int size, const std::string& host) {
+  if (!thread_.joinable()) return;
+  std::vector<std::string> hosts;
+  std::unique_ptr<StatusExchange> exchange;
+  {
+    const Waiting waiting(*this);
+    hosts = gather_texts(host, MPI_COMM_WORLD);
+    if (size > 1 && timeout_ > 0)
+      exchange = std::make_unique<StatusExchange>(timeout_, [this] { return status(); });
+  }
+  const std::lock_guard lock(mutex_);
+  rank_ = rank;
+  size_ = size;
+  hosts_ = std::move(hosts);
+  exchange_ = std::move(exchange);
+}
+
+void Watchdog::disconnect() {
+  if (exchange_) {
+    const Waiting waiting(*this);
+    check_mpi(MPI_Barrier(MPI_COMM_WORLD));
+    exchange_->finish();
+  }
+  drop_exchange();
+}
+
+void Watchdog::drop_exchange() {
+  std::unique_ptr<StatusExchange> ended;  // outlives the lock: its thread may take long to end
+  const std::lock_guard lock(mutex_);
+  ended = std::move(exchange_);
+}
+
+void Watchdog::set_folder(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  folder_ = folder;
+}
+
+std::string Watchdog::folder() const {
+  const std::lock_guard lock(mutex_);
+  return folder_;
+}
+
+void Watchdog::limit_unwinding(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    const auto* own = dynamic_cast<const Error*>(&error);
+    const Failure failure{.code = static_cast<int>(own != nullptr ? own->code() : ExitCode::failed),
+                          .reason = error.what(),
+                          .at = Clock::now()};
+    if (thread_.joinable()) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = failure;
+      changed_.notify_all();
+    }
+    write_verdict(failure.code, failure.reason);
+    throw;
+  }
+}
+
+void Watchdog::end_unwinding() {
+  const std::lock_guard lock(mutex_);
+  failure_.reset();
+}
+
+void Watchdog::write_verdict(int code, const std::string& reason) {
+  const std::string folder = this->folder();
+  if (folder.empty()) return;
+  const RankStatus at = pulse_.status();
+  gpt::write_verdict(folder, {.exit_code = code,
+                              .rank = rank_,
+                              .host = host_of(rank_),
+                              .step = at.step,
+                              .phase = std::string(name_of(at.phase)),
+                              .reason = reason,
+                              .reporter = rank_});
+}
+
+std::string Watchdog::host_of(int rank) const {
+  const auto index = static_cast<size_t>(rank);
+  return index < hosts_.size() ? hosts_[index] : hosts_.front();
+}
+
+RankStatus Watchdog::status() const {
+  RankStatus status = pulse_.status();
+  status.quiet = quiet_;
+  return status;
+}
+
+void Watchdog::watch(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "gpt-watchdog");
+  const double period = period_of(timeout_);
+  Clock::time_point before = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (timeout_ > 0 || failure_)
+      changed_.wait_for(lock, stop, std::chrono::duration<double>(period), [] { return false; });
+    else
+      changed_.wait(lock, stop, [this] { return failure_.has_value(); });
+    if (stop.stop_requested()) return;
+    const Clock::time_point now = Clock::now();
+    if (failure_ && now - failure_->at > time_to_unwind) {
+      lock.unlock();
+      end_failed();
+    }
+    // A longer pause is this process's own: it was stopped, or got no core.
+    const double elapsed = std::chrono::duration<double>(now - before).count();
+    before = now;
+    if (timeout_ == 0) continue;
+    if (const std::optional<Hang> hang = look_after_ticks(std::min(elapsed, 4 * period))) {
+      lock.unlock();
+      end_hung(*hang);
+    }
+  }
+}
+
+std::optional<Hang> Watchdog::look_after_ticks(double elapsed) {
+  const uint64_t ticks = pulse_.ticks();
+  quiet_ = ticks == seen_ticks_ ? quiet_ + elapsed : 0.0;
+  seen_ticks_ = ticks;
+  const bool sees_all = exchange_ && rank_ == 0 && exchange_->since_turn() < 1.0;
+  return sees_all ? find_hang_as_root() : find_hang_alone();
+}
+
+std::optional<Hang> Watchdog::find_hang_as_root() const {
+  return find_hang(0, exchange_->sightings(), hosts_, timeout_);
+}
+
+/// What a rank knows by itself: that it waits, and whether rank 0 answers.
+std::optional<Hang> Watchdog::find_hang_alone() const {
+  if (quiet_ < timeout_) return {};
+  const bool has_contact = exchange_ && rank_ != 0 && exchange_->since_turn() < 1.0;
+  return has_contact ? find_silent_root() : find_standstill();
+}
+
+std::optional<Hang> Watchdog::find_silent_root() const {
+  const double silence = exchange_->since_asked();
+  if (silence < std::max(silence_limit(timeout_), 3 * period_of(timeout_)))
+    return {};  // rank 0 sees more, and decides
+  if (quiet_ < timeout_ + time_for_lower * std::min(rank_ - 1, counted_lower)) return {};
+  const RankStatus at = status();
+  return Hang{.rank = 0,
+              .status = at,
+              .reason = fmt::format("rank 0 on {} does not answer for {:.1f} s (stopped, dead or cut off); "
+                                    "rank {} waits in {}",
+                                    host_of(0), silence, rank_, describe(at))};
+}
+
+std::optional<Hang> Watchdog::find_standstill() const {
+  const std::vector<Sibling> siblings = find_siblings();
+  const bool speaks = std::ranges::none_of(
+      siblings, [this](const Sibling& other) { return !other.stopped && other.rank < rank_; });
+  if (!speaks && quiet_ < timeout_ + time_for_speaker) return {};
+  const RankStatus at = status();
+  std::string reason = fmt::format("rank {} on {} stands still in {} for {:.1f} s{}", rank_, host_of(rank_),
+                                   describe(at), quiet_.load(), at.waiting ? ", waiting for others" : "");
+  if (const std::string stopped = describe_stopped(siblings); !stopped.empty())
+    reason += fmt::format("; on this host {}", stopped);
+  return Hang{.rank = rank_, .status = at, .reason = reason};
+}
+
+void Watchdog::end_hung(const Hang& hang) {
+  const int code = static_cast<int>(ExitCode::rank_failed);
+  const std::string folder = this->folder();
+  end_job(code, [&] {
+    const bool first =
+        folder.empty() || gpt::write_verdict(folder, {.exit_code = code,
+                                                      .rank = hang.rank,
+                                                      .host = host_of(hang.rank),
+                                                      .step = hang.status.step,
+                                                      .phase = std::string(name_of(hang.status.phase)),
+                                                      .reason = hang.reason,
+                                                      .reporter = rank_});
+    if (first)
+      notice(fmt::format("{}: {}. The job ends after {:g} s without progress (--timeout)", program_,
+                         hang.reason, timeout_));
+  });
+}
+
+void Watchdog::end_failed() {
+  const Failure failure = *failure_;
+  end_job(failure.code, [&] {
+    notice(
+        fmt::format("{}: rank {} on {}: {} (ended in the middle: something that this error passed "
+                    "through does not end by itself)",
+                    program_, rank_, host_of(rank_), failure.reason));
+  });
+}
+
+}  // namespace gpt

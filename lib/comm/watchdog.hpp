@@ -1,0 +1,107 @@
+#pragma once
+
+#include "comm/hang.hpp"
+#include "comm/pulse.hpp"
+#include "comm/status_exchange.hpp"
+#include "comm/verdict.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gpt {
+
+/// Ends the job when it stands still. The main thread says which phase it is in and gives a tick whenever
+/// something got done; a thread that never calls anything that can hang looks after it.
+///
+/// Time in which this process itself stood still (a debugger, a suspended job) does not count.
+class Watchdog {
+public:
+  /// One that watches nothing.
+  Watchdog() = default;
+
+  /// @param program  the name that leads its message
+  /// @param timeout  seconds without a tick that end the job with exit code 10; 0: never
+  Watchdog(std::string program, double timeout);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void enter(Phase phase, int64_t step) { pulse_.enter(phase, step); }
+  void tick() { pulse_.tick(); }
+
+  /// While it lives, the main thread is in a call that ends only when other ranks do their part.
+  class Waiting {
+  public:
+    explicit Waiting(Watchdog& watchdog) : pulse_(watchdog.pulse_) { pulse_.begin_wait(); }
+    ~Waiting() { pulse_.end_wait(); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+  private:
+    Pulse& pulse_;
+  };
+
+  /// From now on it knows of the other ranks: who waits for whom. Collective over the world.
+  void connect(int rank, int size, const std::string& host);
+  /// Before MPI ends. Collective.
+  void disconnect();
+
+  /// Where a verdict is written to: once this job holds the folder.
+  void set_folder(const std::string& folder);
+
+  /// Runs `body`, on any thread. An error that leaves it has a few seconds to reach main: what it unwinds may
+  /// wait for a disk or for other ranks, and these wait for this rank.
+  void limit_unwinding(const std::function<void()>& body);
+
+  /// It has reached main, and all ranks hold it: they end in good order.
+  void end_unwinding();
+
+  /// Writes the verdict, if the folder is known and there is none.
+  void write_verdict(int code, const std::string& reason);
+
+private:
+  struct Failure {
+    int code;
+    std::string reason;
+    std::chrono::steady_clock::time_point at;
+  };
+
+  void drop_exchange();
+  void watch(const std::stop_token& stop);
+  std::optional<Hang> look_after_ticks(double elapsed);
+  std::optional<Hang> find_hang_as_root() const;
+  std::optional<Hang> find_hang_alone() const;
+  std::optional<Hang> find_silent_root() const;
+  std::optional<Hang> find_standstill() const;
+  RankStatus status() const;
+  [[noreturn]] void end_hung(const Hang& hang);
+  [[noreturn]] void end_failed();
+  std::string folder() const;
+  std::string host_of(int rank) const;
+
+  Pulse pulse_;
+  std::string program_;
+  double timeout_ = 0.0;
+  std::atomic<double> quiet_{0.0};
+  uint64_t seen_ticks_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  int rank_ = 0, size_ = 1;
+  std::vector<std::string> hosts_;
+  std::string folder_;
+  std::optional<Failure> failure_;  // on its way to main
+  std::unique_ptr<StatusExchange> exchange_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace gpt

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "comm/watchdog.hpp"
+
+#include <atomic>
+#include <chrono>
+
+namespace gpt {
+
+/// Where a rank's time of a step goes, in seconds.
+struct StepTimes {
+  double compute = 0.0;  ///< all but the wait: reading, forward, backward, update
+  double wait = 0.0;     ///< the host waits for communication
+  double reduce =
+      0.0;  ///< communication is under way, beside the compute or not, waits for other ranks in it
+
+  StepTimes& operator+=(const StepTimes& other) {
+    compute += other.compute;
+    wait += other.wait;
+    reduce += other.reduce;
+    return *this;
+  }
+};
+
+/// Measures StepTimes, and tells the watchdog when the host waits.
+class StepClock {
+  using Clock = std::chrono::steady_clock;
+
+public:
+  explicit StepClock(Watchdog& watchdog) : watchdog_(watchdog) {}
+
+  void begin() {
+    begun_ = Clock::now();
+    waited_ = 0.0;
+    reduced_ = 0.0;
+  }
+
+  /// The step since begin().
+  StepTimes times() const {
+    return {.compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_};
+  }
+
+  /// While it lives, the host waits for communication.
+  class Wait {
+  public:
+    explicit Wait(StepClock& clock) : clock_(clock), waiting_(clock.watchdog_) {}
+    ~Wait() { clock_.waited_ += seconds_since(begun_); }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+  private:
+    StepClock& clock_;
+    const Watchdog::Waiting waiting_;
+    const Clock::time_point begun_ = Clock::now();
+  };
+
+  // From the thread of a communication queue, around an operation.
+  void begin_reduction() { reduction_ = Clock::now(); }
+  void end_reduction() { reduced_ = reduced_ + seconds_since(reduction_); }
+
+private:
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  Watchdog& watchdog_;
+  Clock::time_point begun_ = Clock::now();
+  double waited_ = 0.0;
+  Clock::time_point reduction_;       // the queue's alone
+  std::atomic<double> reduced_{0.0};  // written by the queue while the host waits or computes
+};
+
+}  // namespace gpt

@@ -1,0 +1,163 @@
+#include "comm/watchdog.hpp"
+
+#include "base/error.hpp"
+#include "support/run_alone.hpp"
+#include "support/scratch_folder.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace gpt {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr double timeout = 0.5;  // seconds
+
+/// A watchdog of a process that is to be ended.
+struct Child {
+  Watchdog watchdog{"child", timeout};
+  Child() {
+    watchdog.set_folder(std::getenv("GPT_TEST_FOLDER"));
+    watchdog.enter(Phase::save, 7);
+  }
+};
+
+Verdict because(const std::string& reason) {
+  Verdict verdict;
+  verdict.reason = reason;
+  return verdict;
+}
+
+struct End {
+  bool passed;
+  double seconds;
+  nlohmann::json verdict;
+};
+
+End run_child(const std::string& name) {
+  const test::ScratchFolder folder;
+  const auto start = std::chrono::steady_clock::now();
+  const bool passed = test::run_alone("child: " + name, "GPT_TEST_FOLDER='" + folder.path() + "'");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {passed, seconds, nlohmann::json::parse(test::bytes_of(folder / "verdict.json"), nullptr, false)};
+}
+
+}  // namespace
+
+TEST_CASE("child: hangs" * doctest::skip()) {
+  const Child child;
+  std::this_thread::sleep_for(60s);
+}
+
+TEST_CASE("a main thread without a tick is ended, with a verdict") {
+  const End end = run_child("hangs");
+  CHECK_FALSE(end.passed);
+  CHECK(end.seconds < 20);
+  REQUIRE(end.verdict.is_object());
+  CHECK(end.verdict["exit_code"] == 10);
+  CHECK(end.verdict["rank"] == 0);
+  CHECK(end.verdict["step"] == 7);
+  CHECK(end.verdict["phase"] == "save");
+  CHECK(end.verdict["reason"].get<std::string>().find("stands still in save at step 7") != std::string::npos);
+}
+
+TEST_CASE("child: cannot speak" * doctest::skip()) {
+  const Child child;
+  int ends[2] = {};
+  REQUIRE(pipe(ends) == 0);
+  fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  while (write(ends[1], "x", 1) == 1) {
+  }
+  fcntl(ends[1], F_SETFL, 0);
+  dup2(ends[1], STDERR_FILENO);
+  std::this_thread::sleep_for(60s);
+}
+
+TEST_CASE("it is also ended when nobody reads standard error") {
+  const End end = run_child("cannot speak");
+  CHECK_FALSE(end.passed);
+  CHECK(end.seconds < 20);
+}
+
+TEST_CASE("child: ticks" * doctest::skip()) {
+  Child child;
+  for (int i = 0; i < 30; ++i) {
+    std::this_thread::sleep_for(50ms);
+    child.watchdog.tick();
+  }
+}
+
+TEST_CASE("one that ticks goes on") {
+  const End end = run_child("ticks");
+  CHECK(end.passed);
+  CHECK(end.verdict.is_discarded());
+}
+
+TEST_CASE("child: is stopped for a while" * doctest::skip()) {
+  const Child child;
+  const pid_t self = getpid();
+  const pid_t waker = fork();
+  REQUIRE(waker >= 0);
+  if (waker == 0) {
+    std::this_thread::sleep_for(1500ms);
+    kill(self, SIGCONT);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+}
+
+TEST_CASE("time in which the process was stopped does not count") {
+  CHECK(run_child("is stopped for a while").passed);
+}
+
+TEST_CASE("child: fails and cannot unwind" * doctest::skip()) {
+  struct Stuck {
+    Stuck() = default;
+    Stuck(const Stuck&) = delete;
+    ~Stuck() { std::this_thread::sleep_for(60s); }
+  };
+  Watchdog watchdog("child", 0);
+  watchdog.set_folder(std::getenv("GPT_TEST_FOLDER"));
+  try {
+    const Stuck stuck;
+    watchdog.limit_unwinding([] { throw Error("the shard is damaged", ExitCode::damaged); });
+  } catch (const Error&) {
+  }
+}
+
+TEST_CASE("an error that does not reach main ends the job, whatever the timeout") {
+  const End end = run_child("fails and cannot unwind");
+  CHECK_FALSE(end.passed);
+  CHECK(end.seconds > 2);
+  CHECK(end.seconds < 20);
+  REQUIRE(end.verdict.is_object());
+  CHECK(end.verdict["exit_code"] == 11);
+  CHECK(end.verdict["reason"] == "the shard is damaged");
+}
+
+TEST_CASE("the first verdict stays, until the next attempt") {
+  const test::ScratchFolder folder;
+  const auto reason = [&] {
+    return nlohmann::json::parse(test::bytes_of(folder / "verdict.json"))["reason"].get<std::string>();
+  };
+  CHECK(write_verdict(folder.path(), because("first \"\xff\"")));
+  CHECK_FALSE(write_verdict(folder.path(), because("second")));
+  CHECK(reason() == "first \"\xef\xbf\xbd\"");
+  const auto files = std::filesystem::directory_iterator(folder.path());
+  CHECK(std::distance(begin(files), end(files)) == 1);
+  remove_verdict(folder.path());
+  remove_verdict(folder.path());
+  CHECK(write_verdict(folder.path(), because("third")));
+  CHECK(reason() == "third");
+  CHECK(write_verdict(folder / "missing", because("nobody has told it")));
+}
+
+}  // namespace gpt
