@@ -108,11 +108,12 @@ void write_structure(H5File& file, const CheckpointHeader& header, const Layout&
   file.set_attribute("dataset_fingerprint", to_hex(header.dataset_fingerprint));
   write_model(file, header.model);
   write_ranges(file, header.skipped);
+  const std::string comm_choice = padded(header.comm_choice);
   for (const auto& [name, text] :
        {std::pair<const char*, const std::string&>{"configuration", header.configuration},
         {"tokenizer", header.tokenizer},
         {"dataset_source", header.dataset_source},
-        {"reduction", padded(header.comm_choice)}}) {
+        {"reduction", comm_choice}}) {
     validate(std::ssize(text) <= longest_text, "the {} has {} bytes, at most {} fit into a checkpoint", name,
              text.size(), longest_text);
     file.write_text(name, text);

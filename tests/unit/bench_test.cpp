@@ -31,7 +31,7 @@ std::vector<T> summed(int ranks, size_t count) {
 
 TEST_CASE("known sums are exact in every type, at every rank count") {
   constexpr size_t count = 20'000;
-  for (const int ranks : {1, 2, 3, 8, 64, 300}) {
+  for (const int ranks : {1, 2, 3, 8, 40}) {
     CAPTURE(ranks);
     const KnownSums known(0, ranks);
     auto singles = summed<float>(ranks, count);
