@@ -19,7 +19,7 @@ struct Options {
   std::vector<std::string> wire;
   std::string place = "both";
   CommPlan tuning;
-  std::string block = "1M";
+  std::string block = "0";
   int64_t iterations = 20, warmup = 5, repeat = 0;
   bool memory = false;
   std::string node_layout, json;
@@ -83,7 +83,7 @@ CommBench bench_of(const Options& options) {
                        .wire = options.wire.empty() ? std::vector<std::string>{"fp32"} : options.wire});
   validate(options.tuning.window >= 1, "--window {}: use 1 or more", options.tuning.window);
   const int64_t block = parse_bytes("block", options.block);
-  validate(block >= 1, "--block {}: use 1 or more bytes", options.block);
+  validate(block >= 0, "--block {}: use 0 (by the number of nodes) or more bytes", options.block);
   for (ContenderPlan& plan : bench.plans) {
     plan.plan.block_bytes = block;
     plan.plan.window = options.tuning.window;
@@ -139,7 +139,7 @@ ExitCode bench_comm(World& world, const Arguments& arguments) {
       ("inter", option(o.inter, "NAME,..."), "hierarchical, between nodes: mpi, ring, halving")
       ("wire", list(o.wire, "TYPE..."),
        "hierarchical, f32 travels as (default fp32): fp32; bf16; fp32,bf16 (in the node, between nodes)")
-      ("block", option(o.block, "BYTES"), "hierarchical: of a lane that goes through the hops at a time")
+      ("block", option(o.block, "BYTES"), "hierarchical: of a lane that goes through the hops at a time; 0: by the number of nodes")
       ("window", option(o.tuning.window, "N"), "hierarchical: blocks under way at a time")
       ("shared-windows", option(o.tuning.shared_windows, "true|false"),
        "hierarchical: ranks of a node share memory where there is room")

@@ -10,6 +10,12 @@ int64_t Comm::part_size(int64_t count) const { return count / (owners() * alignm
 
 Range Comm::tail(int64_t count) const { return {owners() * part_size(count), count}; }
 
+int64_t CommPlan::block_for(int64_t nodes) const {
+  constexpr int64_t message = 32 << 10, in_memory = 1 << 20;
+  if (block_bytes > 0) return block_bytes;
+  return nodes > 1 ? nodes * message : in_memory;
+}
+
 std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan) {
   if (plan.reduction == Reduction::flat) return make_mpi_comm(world.world(), plan.chunk);
   if (plan.reduction == Reduction::hierarchical) return make_hierarchical_comm(world, plan);

@@ -72,14 +72,18 @@ constexpr int64_t default_chunk = int64_t{1} << 26;
 /// How sums are formed. The bits of a sum are a function of this, the ranks and their layout.
 struct CommPlan {
   Reduction reduction = Reduction::hierarchical;
-  Inter inter = Inter::ring;               ///< hierarchical: between nodes
-  DType wire_node = DType::f32;            ///< what f32 sums travel as inside a node: f32 or bf16
-  DType wire_peers = DType::f32;           ///< and between nodes
-  Sharding sharding = Sharding::world;     ///< whether owned() divides over all ranks or inside the node only
-  bool shared_windows = true;              ///< hierarchical: ranks of a node share memory where there is room
-  int64_t block_bytes = int64_t{1} << 20;  ///< hierarchical: of a lane that goes through the hops at a time
-  int64_t window = 4;                      ///< blocks under way at a time
+  Inter inter = Inter::ring;            ///< hierarchical: between nodes
+  DType wire_node = DType::f32;         ///< what f32 sums travel as inside a node: f32 or bf16
+  DType wire_peers = DType::f32;        ///< and between nodes
+  Sharding sharding = Sharding::world;  ///< whether owned() divides over all ranks or inside the node only
+  bool shared_windows = true;           ///< hierarchical: ranks of a node share memory where there is room
+  int64_t block_bytes = 0;  ///< of a lane that goes through the hops at a time; 0: block_for chooses
+  int64_t window = 16;      ///< blocks under way at a time
   int64_t chunk = default_chunk;
+
+  /// Bytes of a block on so many nodes: messages of 32 KiB between them, a megabyte where there are none
+  /// (docs/performance.md).
+  int64_t block_for(int64_t nodes) const;
 };
 
 /// Reduction::tree: over the ranks, as many leaves (comm/tree_comm.hpp has it over any leaves). Collective

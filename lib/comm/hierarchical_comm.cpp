@@ -268,7 +268,7 @@ private:
   // The same on all ranks: also on those that carry no lane.
   bool by_library() const { return place_.nodes > 1 && plan_.inter == Inter::library; }
   int64_t window() const { return by_library() ? 1 : plan_.window; }
-  int64_t block_bytes() const { return by_library() ? plan_.chunk : plan_.block_bytes; }
+  int64_t block_bytes() const { return by_library() ? plan_.chunk : plan_.block_for(place_.nodes); }
 
   // Wide enough that blocks under way on any two ranks never share one; within what MPI promises.
   int next_tag() { return tag_ = (tag_ + 1) % 16384; }

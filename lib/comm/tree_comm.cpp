@@ -121,7 +121,7 @@ private:
   }
 
   void sum_singly(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {
-    const Division division(out.size(), 1, size(), plan_.block_bytes / size_of(out.dtype()));
+    const Division division(out.size(), 1, size(), plan_.block_for(size()) / size_of(out.dtype()));
     run_pipeline(
         division.blocks(), plan_.window,
         [&](int64_t block, int64_t slot) {

@@ -36,7 +36,7 @@ constexpr int64_t small_blocks = 4096;
 /// Every way of summing that a layout of `nodes` nodes allows, with blocks so small that many are under way.
 inline std::vector<NamedPlan> plans_for(int nodes) {
   std::vector<NamedPlan> plans = {
-      {"blocks of a megabyte", {}},
+      {"blocks of the usual size", {}},
       {"ring", {.block_bytes = small_blocks}},
       {"messages inside", {.shared_windows = false, .block_bytes = small_blocks}},
       {"library", {.inter = Inter::library, .chunk = 1000}},
