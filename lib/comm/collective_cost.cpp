@@ -80,8 +80,8 @@ HopTerms all_reduce_terms(const Cluster& cluster, const CommPlan& plan, double b
   }
   const double inside = bytes * share_on_wire(plan.wire_node);
   const double between = bytes * share_on_wire(plan.wire_peers);
-  const double lane_blocks =
-      bytes / static_cast<double>(cluster.ranks_per_node) / static_cast<double>(plan.block_bytes);
+  const double lane_blocks = bytes / static_cast<double>(cluster.ranks_per_node) /
+                             static_cast<double>(plan.block_for(cluster.nodes));
   return {.intra = ring_all_reduce(cluster.ranks_per_node, inside),
           .inter = inter_terms(cluster, plan, between),
           .blocks = std::max<int64_t>(1, std::llround(std::ceil(lane_blocks)))};

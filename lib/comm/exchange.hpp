@@ -36,6 +36,7 @@ private:
 struct Slot {
   int tag = 0;
   Scratch& scratch;
+  RequestPool& pool;
 };
 
 /// How the members of one group sum blocks. A sum takes two steps: `reduce` leaves the sum of pieces[i] at

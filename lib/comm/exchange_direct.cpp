@@ -15,7 +15,7 @@ public:
     slot.scratch.restart();
     const std::vector<Tensor>& mine = pieces[static_cast<size_t>(messages_.rank())];
     Pieces arrived(pieces.size());
-    Requests requests;
+    Requests requests(slot.pool);
     for (int step = 1; step < messages_.size(); ++step) {
       const auto from = static_cast<size_t>(partner(-step));
       for (const Tensor& range : mine) {
@@ -42,7 +42,7 @@ public:
   Task gather(const Pieces& pieces, Slot slot) override {
     slot.scratch.restart();
     std::vector<std::pair<Tensor, Tensor>> to_widen;  // where to, from
-    Requests requests;
+    Requests requests(slot.pool);
     for (int step = 1; step < messages_.size(); ++step) {
       for (const Tensor& range : pieces[static_cast<size_t>(partner(-step))]) {
         const bool as_it_is = travels_as(range) == range.dtype();

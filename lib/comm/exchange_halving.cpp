@@ -19,7 +19,7 @@ public:
       slot.scratch.restart();
       const std::vector<Tensor> mine = pieces_near(pieces, messages_.rank(), distance);
       std::vector<Tensor> arrived;
-      Requests requests;
+      Requests requests(slot.pool);
       for (const Tensor& range : mine) {
         arrived.push_back(slot.scratch.take(range.dtype(), range.size()));
         messages_.receive(requests, arrived.back(), partner, slot.tag);
@@ -38,7 +38,7 @@ public:
   Task gather(const Pieces& pieces, Slot slot) override {
     for (int distance = 1; distance < messages_.size(); distance *= 2) {
       const int partner = messages_.rank() ^ distance;
-      Requests requests;
+      Requests requests(slot.pool);
       for (const Tensor& range : pieces_near(pieces, partner, distance))
         messages_.receive(requests, range, partner, slot.tag);
       for (const Tensor& range : pieces_near(pieces, messages_.rank(), distance))

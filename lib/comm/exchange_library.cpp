@@ -29,21 +29,21 @@ class Library final : public Exchange {
 public:
   explicit Library(MPI_Comm group) : group_(group, default_chunk) {}
 
-  Task all_reduce(const Pieces& pieces, Slot) override {
-    Requests requests;
+  Task all_reduce(const Pieces& pieces, Slot slot) override {
+    Requests requests(slot.pool);
     for (const Tensor& range : joined(pieces)) group_.all_reduce(requests, range, range);
     co_await until([&] { return requests.are_done(); });
   }
 
-  Task reduce(const Pieces& pieces, Slot) override {
-    Requests requests;
+  Task reduce(const Pieces& pieces, Slot slot) override {
+    Requests requests(slot.pool);
     for (int owner = 0; owner < group_.size(); ++owner)
       for (const Tensor& range : pieces[static_cast<size_t>(owner)]) group_.reduce(requests, range, owner);
     co_await until([&] { return requests.are_done(); });
   }
 
-  Task gather(const Pieces& pieces, Slot) override {
-    Requests requests;
+  Task gather(const Pieces& pieces, Slot slot) override {
+    Requests requests(slot.pool);
     for (int owner = 0; owner < group_.size(); ++owner)
       for (const Tensor& range : pieces[static_cast<size_t>(owner)]) group_.broadcast(requests, range, owner);
     co_await until([&] { return requests.are_done(); });

@@ -16,7 +16,7 @@ public:
       slot.scratch.restart();
       const std::vector<Tensor>& mine = piece(pieces, -2 - step);
       std::vector<Tensor> arrived;
-      Requests requests;
+      Requests requests(slot.pool);
       for (const Tensor& range : mine) {
         arrived.push_back(slot.scratch.take(range.dtype(), range.size()));
         messages_.receive(requests, arrived.back(), neighbour(-1), slot.tag);
@@ -34,7 +34,7 @@ public:
 
   Task gather(const Pieces& pieces, Slot slot) override {
     for (int step = 0; step + 1 < messages_.size(); ++step) {
-      Requests requests;
+      Requests requests(slot.pool);
       for (const Tensor& range : piece(pieces, -1 - step))
         messages_.receive(requests, range, neighbour(-1), slot.tag);
       for (const Tensor& range : piece(pieces, -step))

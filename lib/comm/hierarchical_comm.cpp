@@ -148,11 +148,11 @@ private:
   bool in_lane() const { return place_.index < lanes_; }
 
   template <class Start>
-  static void start(Queue& queue, Start begin) {
-    queue.host([&queue, begin] {
-      Requests requests;
+  void start(Queue& queue, Start begin) {
+    queue.host([this, &queue, begin] {
+      Requests requests(pool_);
       begin(requests);
-      poll([&] { return requests.are_done(); }, queue);
+      poll([&] { return requests.are_done(); }, pool_, queue);
     });
   }
 
@@ -172,12 +172,12 @@ private:
         operation.division.blocks(), window(),
         [&](int64_t block, int64_t slot) {
           const Steps& of_block = operation.division.is_tail(block) ? tail_steps : steps;
-          return work(operation, of_block, block, {next_tag(), scratch_[static_cast<size_t>(slot)]});
+          return work(operation, of_block, block, {next_tag(), scratch_[static_cast<size_t>(slot)], pool_});
         },
-        queue);
+        pool_, queue);
     if (!operation.shared) return;
     progress_->end(operation.number);
-    poll([&] { return progress_->all_ended(operation.number); }, queue);
+    poll([&] { return progress_->all_ended(operation.number); }, pool_, queue);
   }
 
   struct Operation {
@@ -286,6 +286,7 @@ private:
   std::optional<NodeMemory> memory_;
   std::optional<NodeProgress> progress_;
   std::vector<Scratch> scratch_ = std::vector<Scratch>(static_cast<size_t>(plan_.window));
+  RequestPool pool_;
   int tag_ = 0;
 };
 

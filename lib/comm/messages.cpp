@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <exception>
 
@@ -15,10 +16,35 @@ int byte_count(const Tensor& data) {
 
 }  // namespace
 
-bool Requests::are_done() {
-  int done = 0;
-  check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE));
-  return done != 0;
+void RequestPool::progress() {
+  if (requests_.empty()) return;
+  finished_.resize(requests_.size());
+  int count = 0;
+  check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(),
+                         MPI_STATUSES_IGNORE));
+  if (count <= 0) return;
+  for (int i = 0; i < count; ++i) {
+    const auto index = static_cast<size_t>(finished_[static_cast<size_t>(i)]);
+    if (owners_[index] != nullptr) --owners_[index]->pending_;
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    requests_[kept] = requests_[i];
+    owners_[kept++] = owners_[i];
+  }
+  requests_.resize(kept);
+  owners_.resize(kept);
+}
+
+Requests::~Requests() {
+  if (pending_ > 0) std::ranges::replace(pool_.owners_, this, static_cast<Requests*>(nullptr));
+}
+
+MPI_Request& Requests::add() {
+  pool_.owners_.push_back(this);
+  ++pending_;
+  return pool_.requests_.emplace_back(MPI_REQUEST_NULL);
 }
 
 Messages::Messages(MPI_Comm group) {

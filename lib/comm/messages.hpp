@@ -8,16 +8,43 @@
 
 namespace gpt {
 
-/// Messages under way. Their memory must stay until all are done.
-class Requests {
-public:
-  MPI_Request& add() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+class Requests;
 
-  /// Whether all are done; lets MPI move them on. @throws Error(rank_failed) if one failed
-  bool are_done();
+/// All that one thread has under way in MPI, tested in one call: each test by itself lets the library look at
+/// all its connections, which costs more than the messages when many are under way.
+class RequestPool {
+public:
+  /// Lets MPI move everything on, and notes what is done. @throws Error(rank_failed) if something failed
+  void progress();
 
 private:
+  friend Requests;
+
   std::vector<MPI_Request> requests_;
+  std::vector<Requests*> owners_;  // of each; null: it is gone
+  std::vector<int> finished_;
+};
+
+/// Messages and collectives that belong together, under way in a pool. Their memory must stay until all are
+/// done.
+class Requests {
+public:
+  explicit Requests(RequestPool& pool) : pool_(pool) {}
+  ~Requests();
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  /// For MPI to fill in, at once.
+  MPI_Request& add();
+
+  /// Whether all are done, as far as the pool knows.
+  bool are_done() const { return pending_ == 0; }
+
+private:
+  friend RequestPool;
+
+  RequestPool& pool_;
+  int64_t pending_ = 0;
 };
 
 /// Nonblocking messages inside one communicator, of which it holds a duplicate. Messages between two ranks

@@ -45,11 +45,11 @@ public:
 
 private:
   template <class Start>
-  static void start(Queue& queue, Start begin) {
-    queue.host([&queue, begin] {
-      Requests requests;
+  void start(Queue& queue, Start begin) {
+    queue.host([this, &queue, begin] {
+      Requests requests(pool_);
       begin(requests);
-      poll([&] { return requests.are_done(); }, queue);
+      poll([&] { return requests.are_done(); }, pool_, queue);
     });
   }
 
@@ -60,6 +60,7 @@ private:
   Range part(const Tensor& data, int owner) const { return part(data.size(), owner); }
 
   MpiGroup group_;
+  RequestPool pool_;
 };
 
 }  // namespace

@@ -6,11 +6,12 @@
 namespace gpt {
 
 void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_t index, int64_t slot)>& make,
-                  Queue& queue) {
+                  RequestPool& pool, Queue& queue) {
   std::vector<std::optional<Task>> slots(static_cast<size_t>(std::min(count, window)));
   int64_t begun = 0, ended = 0, idle = 0;
   while (ended < count) {
     bool moved = false;
+    pool.progress();
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       std::optional<Task>& task = slots[slot];
       if (!task && begun < count) task.emplace(make(begun++, static_cast<int64_t>(slot)));
@@ -27,8 +28,12 @@ void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_
   }
 }
 
-void poll(const std::function<bool()>& condition, Queue& queue) {
-  for (int64_t idle = 0; !condition(); ++idle) queue.pause(idle);
+void poll(const std::function<bool()>& condition, RequestPool& pool, Queue& queue) {
+  for (int64_t idle = 0;; ++idle) {
+    pool.progress();
+    if (condition()) return;
+    queue.pause(idle);
+  }
 }
 
 }  // namespace gpt

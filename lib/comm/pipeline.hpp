@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/messages.hpp"
 #include "comm/task.hpp"
 #include "device/queue.hpp"
 
@@ -9,12 +10,12 @@
 namespace gpt {
 
 /// Runs make(i, slot) for i = 0 … count−1, begun in that order and at most `window` of them at a time; those
-/// under way have different slots below `window`. Returns when all have ended. Polls, and gives the core away
-/// through `queue` while nothing moves.
+/// under way have different slots below `window`. Returns when all have ended. Polls `pool`, and gives the
+/// core away through `queue` while nothing moves.
 void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_t index, int64_t slot)>& make,
-                  Queue& queue);
+                  RequestPool& pool, Queue& queue);
 
 /// Polls until `condition` holds, as above.
-void poll(const std::function<bool()>& condition, Queue& queue);
+void poll(const std::function<bool()>& condition, RequestPool& pool, Queue& queue);
 
 }  // namespace gpt

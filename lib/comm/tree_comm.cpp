@@ -126,9 +126,9 @@ private:
         division.blocks(), plan_.window,
         [&](int64_t block, int64_t slot) {
           return sum_block(out, subtrees, division, block, everywhere || division.is_tail(block),
-                           {next_tag(), scratch_[static_cast<size_t>(slot)]});
+                           {next_tag(), scratch_[static_cast<size_t>(slot)], pool_});
         },
-        queue);
+        pool_, queue);
   }
 
   Task sum_block(Tensor out, const std::vector<Tensor>& subtrees, const Division& division, int64_t block,
@@ -139,7 +139,7 @@ private:
     std::vector<Pieces> own;
     for (const Tensor& subtree : subtrees) own.push_back(division.pieces(subtree, 0, block));
     std::vector<Summand> summands;
-    Requests requests;
+    Requests requests(slot.pool);
     for (int from = 0; from < size(); ++from) {
       for (size_t i = 0; i < subtrees_[static_cast<size_t>(from)].size(); ++i) {
         const bool is_own = from == rank();
@@ -169,6 +169,7 @@ private:
   Messages messages_;
   std::unique_ptr<Exchange> gather_;
   std::vector<Scratch> scratch_;
+  RequestPool pool_;
   int tag_ = 0;
 };
 

@@ -15,6 +15,7 @@ struct Fixture {
   std::unique_ptr<Queue> queue = device->make_queue();
   std::vector<int64_t> begun, ended;
   std::set<int64_t> slots;
+  RequestPool pool;
   int64_t polls = 0;
 
   // Inner and outer task each wait for a number of polls.
@@ -41,19 +42,19 @@ struct Fixture {
 TEST_CASE_FIXTURE(Fixture, "tasks begin in order, end in any, and never share a slot") {
   run_pipeline(
       20, 3, [&](int64_t index, int64_t slot) { return outer(index, slot, index % 3 == 0 ? 50 : 1); },
-      *queue);
+      pool, *queue);
   REQUIRE(begun.size() == 20);
   for (int64_t i = 0; i < 20; ++i) CHECK(begun[static_cast<size_t>(i)] == i);
   CHECK(ended.size() == 20);
   CHECK(ended.front() != 0);
   CHECK(slots.empty());
   run_pipeline(
-      0, 3, [&](int64_t, int64_t) { return inner(1); }, *queue);
+      0, 3, [&](int64_t, int64_t) { return inner(1); }, pool, *queue);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what an inner task throws comes out of the pipeline") {
   CHECK_THROWS_AS(run_pipeline(
-                      3, 2, [&](int64_t index, int64_t) { return outer_of_failing(index); }, *queue),
+                      3, 2, [&](int64_t index, int64_t) { return outer_of_failing(index); }, pool, *queue),
                   Error);
 }
 
@@ -90,8 +91,9 @@ TEST_CASE("two queues wait for each other's events, work runs in order") {
 TEST_CASE("a queue that is given up because of a failure ends a task that polls for ever") {
   const auto device = make_cpu_device(1);
   const auto fail = [&] {
+    RequestPool pool;
     const auto queue = device->make_communication_queue();
-    queue->host([&] { poll([] { return false; }, *queue); });
+    queue->host([&] { poll([] { return false; }, pool, *queue); });
     throw Error("this rank failed");
   };
   CHECK_THROWS_AS(fail(), Error);

@@ -61,9 +61,10 @@ TEST_CASE("hops overlap: the longer one counts, and a block of the other") {
   const Cluster cluster{.nodes = 2, .ranks_per_node = 2, .intra = {0, 1e-9}, .inter = {0, 1e-8}};
   // 8 MiB: lanes of 4 blocks. Inside 1·M bytes, between nodes 1·M bytes.
   const double bytes = 8 << 20;
-  CHECK(all_reduce_seconds(cluster, {}, bytes) == doctest::Approx(bytes * 1e-8 + bytes * 1e-9 / 4));
+  const CommPlan plan{.block_bytes = 1 << 20};
+  CHECK(all_reduce_seconds(cluster, plan, bytes) == doctest::Approx(bytes * 1e-8 + bytes * 1e-9 / 4));
   // One block: one hop after the other.
-  CHECK(all_reduce_seconds(cluster, {}, 1000) == doctest::Approx(1000 * 1.1e-8));
+  CHECK(all_reduce_seconds(cluster, plan, 1000) == doctest::Approx(1000 * 1.1e-8));
 }
 
 TEST_CASE("halving wants a power of two of nodes") {

@@ -2,6 +2,7 @@
 
 #include "device/cpu/parallel.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -40,11 +41,12 @@ void CpuQueue::record(Event& event) {
 void CpuQueue::pause(int64_t idle) { pause_awaited(idle); }
 
 void pause_awaited(int64_t idle) {
-  constexpr int64_t patient_rounds = 200;
+  constexpr int64_t patient_rounds = 200, doublings = 2;
   if (idle < patient_rounds)
     sched_yield();
   else
-    std::this_thread::sleep_for(std::chrono::microseconds(10));
+    std::this_thread::sleep_for(std::chrono::microseconds(10) *
+                                (1 << std::min(idle - patient_rounds, doublings)));
 }
 
 int64_t CpuEvent::give(std::shared_ptr<std::atomic<int>> waiters) {

@@ -2,6 +2,7 @@
 #include "device/cpu/cpu_queue.hpp"
 #include "device/cpu/flush_to_zero.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <sys/prctl.h>
@@ -49,10 +50,12 @@ public:
 
   void pause(int64_t idle) override {
     validate(!given_up_, ExitCode::failed, "communication was given up, because this rank failed");
+    // Twice as long each time, up to the time in which a slow link empties what is under way.
+    constexpr int64_t doublings = 3;
     if (*waiters_ > 0)
       pause_awaited(idle);
     else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(std::chrono::microseconds(50) * (1 << std::min(idle, doublings)));
   }
 
 private:
