@@ -41,8 +41,8 @@ struct Fixture {
 
 TEST_CASE_FIXTURE(Fixture, "tasks begin in order, end in any, and never share a slot") {
   run_pipeline(
-      20, 3, [&](int64_t index, int64_t slot) { return outer(index, slot, index % 3 == 0 ? 50 : 1); },
-      pool, *queue);
+      20, 3, [&](int64_t index, int64_t slot) { return outer(index, slot, index % 3 == 0 ? 50 : 1); }, pool,
+      *queue);
   REQUIRE(begun.size() == 20);
   for (int64_t i = 0; i < 20; ++i) CHECK(begun[static_cast<size_t>(i)] == i);
   CHECK(ended.size() == 20);
