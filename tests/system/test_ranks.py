@@ -1,5 +1,6 @@
 """The number of ranks and where they sit changes how fast a run is, not what it computes."""
 
+import json
 import unittest
 
 from harness import SANITIZED, SystemTest, state
@@ -28,6 +29,23 @@ class Ranks(SystemTest):
             parts = self.train(data, self.path(f"micro{micro}"), steps=10, micro_batch=micro, ranks=2).losses()
             for step, loss in parts.items():
                 self.assertAlmostEqual(loss, whole[step], delta=1e-4, msg=f"micro-batch {micro}, step {step}")
+
+    def test_a_choice_of_sums_goes_with_the_run(self):
+        """Made by measuring once; a resumed run takes it over, and so has the bits of one that never stopped."""
+        auto = {"ranks": 3, "node_layout": "2,1", "reduction": "auto", "inter": "auto", "save_every": 5}
+        out = self.path("cut")
+        first = self.start(self.synth(), out, steps=5, **auto)
+        self.assertEqual(first.code, 0, str(first))
+        self.assertRegex(first.out, r"sums of [0-9.]+ MiB: hierarchical with ring [0-9.]+ ms, .*flat [0-9.]+ ms; ")
+        choice = json.loads((out / "reduction.json").read_text(encoding="utf-8"))
+        self.assertIn("3 ranks on 2 nodes", choice["situation"])
+        second = self.start(self.synth(), out, steps=10, **auto)
+        self.assertEqual(second.code, 0, str(second))
+        self.assertNotIn("sums of", second.out)
+        self.assertEqual(json.loads((out / "reduction.json").read_text(encoding="utf-8")), choice)
+        third = self.start(self.synth(), out, steps=15, **auto | {"node_layout": "1,1,1"})
+        self.assertEqual(third.code, 0, str(third))
+        self.assertIn("the last bits of sums may differ", third.out)
 
     def test_first_gradients_agree(self):
         """After one step without clipping AdamW's first moment is (1 − β1)·gradient."""

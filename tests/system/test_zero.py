@@ -4,7 +4,7 @@ import re
 import shutil
 import unittest
 
-from harness import SystemTest
+from harness import SANITIZED, SystemTest
 
 HARD = {"dropout": 0.2, "micro_batch": 2, "eval_every": 5, "eval_windows": 3, "bucket_mb": 0.05}
 # Two ranks' sums have one order only, whatever algorithm forms them.
@@ -21,7 +21,7 @@ class Zero(SystemTest):
             name = f"{reduction}-{layout}"
             changes = HARD | {"steps": 12, "save_every": 6, "reduction": reduction, "node_layout": layout}
             whole = self.train(self.data(), self.path(f"whole-{name}"), ranks=EXACT, **changes)
-            for zero in ("1", "node"):
+            for zero in ("1",) if reduction == "flat" else ("1", "node"):
                 with self.subTest(reduction=reduction, layout=layout, zero=zero):
                     out = self.path(f"{name}-{zero}")
                     sharded = self.train(self.data(), out, ranks=EXACT, zero=zero, sample_tokens=5, **changes)
@@ -98,7 +98,8 @@ class Zero(SystemTest):
             self.assertEqual(estimates["0"][name], estimates["1"][name])
         saved = estimates["0"]["optimizer_bytes"] - estimates["1"]["optimizer_bytes"]
         self.assertGreater(saved, 0.72 * estimates["0"]["optimizer_bytes"])
-        self.assertGreater(peaks["0"] - peaks["1"], 0.8 * saved, f"{peaks} {estimates}")
+        if not SANITIZED:  # sanitizers keep freed memory for a while
+            self.assertGreater(peaks["0"] - peaks["1"], 0.8 * saved, f"{peaks} {estimates}")
 
 
 if __name__ == "__main__":
