@@ -21,8 +21,8 @@ struct MemoryEstimate {
 /// For people. @param elements  parameters of the model, to divide by
 std::string describe(const MemoryEstimate& estimate, int64_t elements);
 
-/// The most memory that this process has had so far, in bytes: VmHWM of /proc/self/status, with this process's
-/// share (as it is now) of what several have mapped. 0 where the system does not tell.
+/// The most memory that this process has had so far, in bytes: VmHWM of /proc/self/status, with this
+/// process's share (as it is now) of what several have mapped. 0 where the system does not tell.
 int64_t peak_memory();
 
 /// "12.3 MB"
