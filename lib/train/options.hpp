@@ -59,7 +59,7 @@ struct TrainOptions {
   std::string zero = "0";
   double timeout = 300.0;  ///< seconds without progress until the job is ended; 0: never
   std::string node_layout;
-  double bucket_mb = 25.0;
+  double bucket_mb = 4.0;
 
 private:
   static GptConfig default_model();
