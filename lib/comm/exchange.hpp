@@ -52,6 +52,15 @@ public:
   virtual Task all_reduce(const Pieces& pieces, Slot slot);
 };
 
+/// One step of a sum: sends `outgoing`, and adds what comes to `mine`, range by range, as it is (no
+/// conversion).
+Task send_and_add(const Messages& messages, const std::vector<Tensor>& outgoing, int to,
+                  const std::vector<Tensor>& mine, int from, Slot slot);
+
+/// One step of a copy: sends `outgoing` and receives `incoming`.
+Task send_and_receive(const Messages& messages, const std::vector<Tensor>& outgoing, int to,
+                      const std::vector<Tensor>& incoming, int from, Slot slot);
+
 /// Piece i passes all members and grows on its way: n−1 steps to neighbours, the fewest bytes, one message
 /// each way at a time (Patarasuk and Yuan 2009).
 std::unique_ptr<Exchange> make_ring(MPI_Comm group);

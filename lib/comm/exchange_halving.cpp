@@ -1,7 +1,6 @@
 #include "base/contracts.hpp"
 #include "comm/exchange.hpp"
 
-#include <array>
 #include <bit>
 
 namespace gpt {
@@ -16,34 +15,18 @@ public:
   Task reduce(const Pieces& pieces, Slot slot) override {
     for (int distance = messages_.size() / 2; distance > 0; distance /= 2) {
       const int partner = messages_.rank() ^ distance;
-      slot.scratch.restart();
       const std::vector<Tensor> mine = pieces_near(pieces, messages_.rank(), distance);
-      std::vector<Tensor> arrived;
-      Requests requests(slot.pool);
-      for (const Tensor& range : mine) {
-        arrived.push_back(slot.scratch.take(range.dtype(), range.size()));
-        messages_.receive(requests, arrived.back(), partner, slot.tag);
-      }
-      for (const Tensor& range : pieces_near(pieces, partner, distance))
-        messages_.send(requests, range, partner, slot.tag);
-      co_await until([&] { return requests.are_done(); });
-      for (size_t i = 0; i < mine.size(); ++i) {
-        const std::array<Summand, 2> both = {Summand{arrived[i].raw(), mine[i].dtype()},
-                                             Summand{mine[i].raw(), mine[i].dtype()}};
-        sum_arrays(mine[i], both, order_);
-      }
+      const std::vector<Tensor> theirs = pieces_near(pieces, partner, distance);
+      co_await send_and_add(messages_, theirs, partner, mine, partner, slot);
     }
   }
 
   Task gather(const Pieces& pieces, Slot slot) override {
     for (int distance = 1; distance < messages_.size(); distance *= 2) {
       const int partner = messages_.rank() ^ distance;
-      Requests requests(slot.pool);
-      for (const Tensor& range : pieces_near(pieces, partner, distance))
-        messages_.receive(requests, range, partner, slot.tag);
-      for (const Tensor& range : pieces_near(pieces, messages_.rank(), distance))
-        messages_.send(requests, range, partner, slot.tag);
-      co_await until([&] { return requests.are_done(); });
+      const std::vector<Tensor> mine = pieces_near(pieces, messages_.rank(), distance);
+      const std::vector<Tensor> theirs = pieces_near(pieces, partner, distance);
+      co_await send_and_receive(messages_, mine, partner, theirs, partner, slot);
     }
   }
 
@@ -59,7 +42,6 @@ private:
   }
 
   Messages messages_;
-  const SumOrder order_ = in_turn(2);
 };
 
 }  // namespace

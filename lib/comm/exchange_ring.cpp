@@ -1,7 +1,5 @@
 #include "comm/exchange.hpp"
 
-#include <array>
-
 namespace gpt {
 namespace {
 
@@ -9,38 +7,18 @@ class Ring final : public Exchange {
 public:
   explicit Ring(MPI_Comm group) : messages_(group) {}
 
-  // Member i sends piece i−1 first and adds its own to what comes, so that piece i ends its round at member
-  // i.
+  // Member i sends piece i−1 first and adds its own to what comes, so that piece i ends its round
+  // at member i.
   Task reduce(const Pieces& pieces, Slot slot) override {
-    for (int step = 0; step + 1 < messages_.size(); ++step) {
-      slot.scratch.restart();
-      const std::vector<Tensor>& mine = piece(pieces, -2 - step);
-      std::vector<Tensor> arrived;
-      Requests requests(slot.pool);
-      for (const Tensor& range : mine) {
-        arrived.push_back(slot.scratch.take(range.dtype(), range.size()));
-        messages_.receive(requests, arrived.back(), neighbour(-1), slot.tag);
-      }
-      for (const Tensor& range : piece(pieces, -1 - step))
-        messages_.send(requests, range, neighbour(1), slot.tag);
-      co_await until([&] { return requests.are_done(); });
-      for (size_t i = 0; i < mine.size(); ++i) {
-        const std::array<Summand, 2> both = {Summand{arrived[i].raw(), mine[i].dtype()},
-                                             Summand{mine[i].raw(), mine[i].dtype()}};
-        sum_arrays(mine[i], both, order_);
-      }
-    }
+    for (int step = 0; step + 1 < messages_.size(); ++step)
+      co_await send_and_add(messages_, piece(pieces, -1 - step), neighbour(1), piece(pieces, -2 - step),
+                            neighbour(-1), slot);
   }
 
   Task gather(const Pieces& pieces, Slot slot) override {
-    for (int step = 0; step + 1 < messages_.size(); ++step) {
-      Requests requests(slot.pool);
-      for (const Tensor& range : piece(pieces, -1 - step))
-        messages_.receive(requests, range, neighbour(-1), slot.tag);
-      for (const Tensor& range : piece(pieces, -step))
-        messages_.send(requests, range, neighbour(1), slot.tag);
-      co_await until([&] { return requests.are_done(); });
-    }
+    for (int step = 0; step + 1 < messages_.size(); ++step)
+      co_await send_and_receive(messages_, piece(pieces, -step), neighbour(1), piece(pieces, -1 - step),
+                                neighbour(-1), slot);
   }
 
 private:
@@ -53,7 +31,6 @@ private:
   }
 
   Messages messages_;
-  const SumOrder order_ = in_turn(2);
 };
 
 }  // namespace

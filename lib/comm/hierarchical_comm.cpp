@@ -122,11 +122,12 @@ public:
   }
 
   void broadcast(Tensor data, int root, Queue& queue) override {
-    start(queue, [this, data, root](Requests& requests) { world_.broadcast(requests, data, root); });
+    give_requests([this, data, root](Requests& requests) { world_.broadcast(requests, data, root); }, pool_,
+                  queue);
   }
 
   void barrier(Queue& queue) override {
-    start(queue, [this](Requests& requests) { world_.barrier(requests); });
+    give_requests([this](Requests& requests) { world_.barrier(requests); }, pool_, queue);
   }
 
   Allocator* allocator() override { return progress_ && progress_->works() ? &*memory_ : nullptr; }
@@ -146,15 +147,6 @@ protected:
 
 private:
   bool in_lane() const { return place_.index < lanes_; }
-
-  template <class Start>
-  void start(Queue& queue, Start begin) {
-    queue.host([this, &queue, begin] {
-      Requests requests(pool_);
-      begin(requests);
-      poll([&] { return requests.are_done(); }, pool_, queue);
-    });
-  }
 
   void give(Tensor data, Steps steps, Steps tail_steps, Queue& queue) {
     queue.host([this, data, steps, tail_steps, &queue] { run(data, steps, tail_steps, queue); });

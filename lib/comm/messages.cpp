@@ -47,13 +47,17 @@ MPI_Request& Requests::add() {
   return pool_.requests_.emplace_back(MPI_REQUEST_NULL);
 }
 
-Messages::Messages(MPI_Comm group) {
+CommHandle duplicate(MPI_Comm group) {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(group, &copy));
-  comm_.reset(copy);
+  CommHandle handle(copy);
   check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
-  check_mpi(MPI_Comm_rank(copy, &rank_));
-  check_mpi(MPI_Comm_size(copy, &size_));
+  return handle;
+}
+
+Messages::Messages(MPI_Comm group) : comm_(duplicate(group)) {
+  check_mpi(MPI_Comm_rank(comm_.get(), &rank_));
+  check_mpi(MPI_Comm_size(comm_.get(), &size_));
 }
 
 Messages::~Messages() {

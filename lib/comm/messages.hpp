@@ -8,6 +8,9 @@
 
 namespace gpt {
 
+/// A duplicate whose errors come back as return codes. Collective over `group`.
+CommHandle duplicate(MPI_Comm group);
+
 class Requests;
 
 /// All that one thread has under way in MPI, tested in one call: each test by itself lets the library look at

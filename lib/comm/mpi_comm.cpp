@@ -14,45 +14,42 @@ public:
   std::string name() const override { return "flat MPI"; }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {
-    start(queue, [this, out, in](Requests& requests) { group_.all_reduce(requests, out, in); });
+    give_requests([this, out, in](Requests& requests) { group_.all_reduce(requests, out, in); }, pool_,
+                  queue);
   }
 
   void reduce_scatter(Tensor data, Queue& queue) override {
-    start(queue, [this, data](Requests& requests) {
-      for (int owner = 0; owner < size(); ++owner)
-        group_.reduce(requests, data.flat(part(data, owner)), owner);
-      const Tensor rest = data.flat(tail(data.size()));
-      group_.all_reduce(requests, rest, rest);
-    });
+    give_requests(
+        [this, data](Requests& requests) {
+          for (int owner = 0; owner < size(); ++owner)
+            group_.reduce(requests, data.flat(part(data, owner)), owner);
+          const Tensor rest = data.flat(tail(data.size()));
+          group_.all_reduce(requests, rest, rest);
+        },
+        pool_, queue);
   }
 
   void all_gather(Tensor data, Queue& queue) override {
-    start(queue, [this, data](Requests& requests) {
-      for (int owner = 0; owner < size(); ++owner)
-        group_.broadcast(requests, data.flat(part(data, owner)), owner);
-    });
+    give_requests(
+        [this, data](Requests& requests) {
+          for (int owner = 0; owner < size(); ++owner)
+            group_.broadcast(requests, data.flat(part(data, owner)), owner);
+        },
+        pool_, queue);
   }
 
   void broadcast(Tensor data, int root, Queue& queue) override {
-    start(queue, [this, data, root](Requests& requests) { group_.broadcast(requests, data, root); });
+    give_requests([this, data, root](Requests& requests) { group_.broadcast(requests, data, root); }, pool_,
+                  queue);
   }
 
   void barrier(Queue& queue) override {
-    start(queue, [this](Requests& requests) { group_.barrier(requests); });
+    give_requests([this](Requests& requests) { group_.barrier(requests); }, pool_, queue);
   }
 
   Range owned(int64_t count) const override { return part(count, rank()); }
 
 private:
-  template <class Start>
-  void start(Queue& queue, Start begin) {
-    queue.host([this, &queue, begin] {
-      Requests requests(pool_);
-      begin(requests);
-      poll([&] { return requests.are_done(); }, pool_, queue);
-    });
-  }
-
   Range part(int64_t count, int owner) const {
     const int64_t size = part_size(count);
     return {owner * size, (owner + 1) * size};

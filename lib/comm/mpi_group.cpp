@@ -46,14 +46,10 @@ std::vector<Range> chunks_of(Range range, int64_t chunk) {
   return result;
 }
 
-MpiGroup::MpiGroup(MPI_Comm group, int64_t chunk) : chunk_(chunk) {
+MpiGroup::MpiGroup(MPI_Comm group, int64_t chunk) : comm_(duplicate(group)), chunk_(chunk) {
   expects(chunk > 0 && chunk <= INT_MAX);
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(group, &copy));
-  comm_.reset(copy);
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
-  check_mpi(MPI_Comm_rank(copy, &rank_));
-  check_mpi(MPI_Comm_size(copy, &size_));
+  check_mpi(MPI_Comm_rank(comm_.get(), &rank_));
+  check_mpi(MPI_Comm_size(comm_.get(), &size_));
   MPI_Op op = MPI_OP_NULL;
   check_mpi(MPI_Op_create(add_bfloat16, /*commute=*/1, &op));
   add_bfloat16_.reset(op);

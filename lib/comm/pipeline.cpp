@@ -1,6 +1,7 @@
 #include "comm/pipeline.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -26,6 +27,14 @@ void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_
     else
       queue.pause(idle++);
   }
+}
+
+void give_requests(std::function<void(Requests&)> begin, RequestPool& pool, Queue& queue) {
+  queue.host([begin = std::move(begin), &pool, &queue] {
+    Requests requests(pool);
+    begin(requests);
+    poll([&] { return requests.are_done(); }, pool, queue);
+  });
 }
 
 void poll(const std::function<bool()>& condition, RequestPool& pool, Queue& queue) {
