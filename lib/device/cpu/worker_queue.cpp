@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "device/cpu/cpu_queue.hpp"
 #include "device/cpu/flush_to_zero.hpp"
+#include "device/cpu/time_slice.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -75,6 +76,9 @@ private:
   void work(const std::stop_token& stop) {
     flush_denormals_to_zero();
     prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: the default of 50 µs would be most of a pause
+    // Else a thread that computes keeps the core to the end of its own slice, milliseconds later, and the
+    // line is idle.
+    ask_for_slices(std::chrono::microseconds(100));
     std::exception_ptr failure;
     while (true) {
       Task task;
