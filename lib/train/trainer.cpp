@@ -192,6 +192,7 @@ struct Trainer::Impl {
 
   void run(const std::string& run_folder);
   void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
+  void end_what_is_under_way();
   void share_times();
   void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
@@ -215,8 +216,14 @@ void Trainer::Impl::run(const std::string& run_folder) {
     rank_times.emplace(world, std::max(options.log_every, shortest_interval));
   }
   // The reader, which may hang on a disk, outlives the loop.
-  world.watchdog().limit_unwinding(
-      [&] { take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder); });
+  world.watchdog().limit_unwinding([&] {
+    try {
+      take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder);
+    } catch (const SharedError&) {
+      end_what_is_under_way();
+      throw;
+    }
+  });
   while (rank_times && rank_times->pending()) report_ranks(rank_times->receive(true));
   rank_times.reset();
 }
@@ -259,6 +266,13 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
   report(scalars.receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+}
+
+/// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other ranks
+/// still send into this one's buffers must arrive before they are gone.
+void Trainer::Impl::end_what_is_under_way() {
+  reducer.wait_for_params();
+  queue->synchronize();
 }
 
 void Trainer::Impl::share_times() {

@@ -87,11 +87,16 @@ class Failures(SystemTest):
         self.assertEqual(run.checkpoints(), ["step-00000002.h5"])
 
     def test_numbers_that_go_bad_end_the_run_and_save_nothing(self):
-        for ranks in (None, 2):
-            with self.subTest(ranks=ranks):
-                out = self.path(f"np{ranks}")
+        # With ZeRO parameters are on their way between the ranks when the numbers turn out to be bad.
+        sharded = {"zero": 1, "node_layout": "1,1", "width": 256, "global_batch": 4}
+        for name, ranks, changes in (("alone", None, {}), ("pair", 2, {}), ("sharded", 2, sharded)):
+            with self.subTest(name):
+                out = self.path(name)
                 done = self.start(
-                    self.synth(), out, ranks=ranks, steps=40, lr=9e5, clip=0, warmup=0, save_every=1, keep=100
+                    self.synth(),
+                    out,
+                    ranks=ranks,
+                    **{"steps": 40, "lr": 9e5, "clip": 0, "warmup": 0, "save_every": 1, "keep": 100} | changes,
                 )
                 self.assertEqual(done.code, BAD_NUMBERS, str(done))
                 said = re.findall(r"(?m)^gpt_mpi: .*?\bstep (\d+)\b", done.err)
