@@ -86,6 +86,17 @@ class Failures(SystemTest):
         self.assertRegex(done.err, r"rank 1\b", str(done))
         self.assertEqual(run.checkpoints(), ["step-00000002.h5"])
 
+    def test_a_rank_that_fails_when_all_is_done_ends_the_job(self):
+        for ranks, action, code in ((None, "throw", FAILED), (2, "throw", FAILED), (3, "kill", None)):
+            with self.subTest(ranks=ranks, action=action):
+                fault = f"end:{action}@rank={ranks - 1 if ranks else 0}"
+                done, run = self.fail_with(fault, f"{action}{ranks}", ranks, prepared=False)
+                self.assertNotEqual(done.code, 0, str(done))
+                self.assertEqual(done.code, code or done.code, str(done))
+                self.assertEqual(len(run.checkpoints()), 3)
+                if code:
+                    self.assertEqual(done.err.count("fault injected at 'end'"), 1, str(done))
+
     def test_numbers_that_go_bad_end_the_run_and_save_nothing(self):
         # With ZeRO parameters are on their way between the ranks when the numbers turn out to be bad.
         sharded = {"zero": 1, "node_layout": "1,1", "width": 256, "global_batch": 4}
