@@ -10,6 +10,7 @@
 #include "train/announcement.hpp"
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
+#include "train/flat_buffers.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
@@ -22,6 +23,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -35,6 +37,16 @@ double seconds_since(Clock::time_point start) {
 /// Tokens on the host with the shape of `like`, to copy from: Queue::copy only reads its source.
 Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
   return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
+}
+
+/// The host's copy of them is gone before other buffers come.
+void set_initial_weights(Tensor params, const Layout& layout, const TrainOptions& options, Device& device) {
+  std::vector<float> weights(static_cast<size_t>(layout.size()));
+  const Tensor host(weights.data(), DType::f32, {layout.size()});
+  initialize_weights(layout, options.model, options.seed, host);
+  const std::unique_ptr<Queue> queue = device.make_queue();
+  queue->copy(params, host);
+  queue->synchronize();
 }
 
 /// A tick for every section of the model, on its way to whoever listens.
@@ -95,7 +107,8 @@ struct Trainer::Impl {
   std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker)
+  Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker,
+       FlatBuffers buffers)
       : world(ranks),
         device(processor),
         comm(group),
@@ -108,8 +121,8 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        params(initial_params()),
-        gradients(reduced_memory(), DType::f32, {layout.size()}),
+        params(std::move(buffers.params)),
+        gradients(std::move(buffers.gradients)),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
         leaves(tree == nullptr ? std::nullopt
@@ -132,12 +145,6 @@ struct Trainer::Impl {
     if (!start.start.file.empty()) load(start.start.file);
   }
 
-  /// Where buffers lie that all ranks sum or spread.
-  Allocator& reduced_memory() const {
-    Allocator* const shared = comm.allocator();
-    return shared != nullptr ? *shared : device;
-  }
-
   MemoryEstimate memory() const {
     return {.parameters = params->bytes(),
             .gradients = gradients->bytes(),
@@ -153,18 +160,6 @@ struct Trainer::Impl {
     std::vector<DeviceState> states = {whole_state("params", params)};
     for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
     return states;
-  }
-
-  /// The host's copy of initial weights is gone before other buffers come.
-  TensorBuffer initial_params() const {
-    TensorBuffer buffer(options.zero == "0" ? device : reduced_memory(), DType::f32, {layout.size()});
-    if (!start.start.file.empty()) return buffer;
-    std::vector<float> weights(static_cast<size_t>(layout.size()));
-    const Tensor host(weights.data(), DType::f32, {layout.size()});
-    initialize_weights(layout, options.model, options.seed, host);
-    queue->copy(buffer, host);
-    queue->synchronize();
-    return buffer;
   }
 
   void load(const std::string& file) {
@@ -354,8 +349,17 @@ void Trainer::Impl::save(const std::string& run_folder) {
 }
 
 Trainer::Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run,
-                 Console& console)
-    : impl_(std::make_unique<Impl>(world, device, comm, tree, run, console)) {}
+                 Console& console) {
+  const TrainOptions& options = run.options;
+  const Layout layout(options.model);
+  FlatBuffers buffers(world, device, comm, layout.size(), options.zero != "0", [&](const Tensor& params) {
+    if (run.start.file.empty()) set_initial_weights(params, layout, options, device);
+  });
+  world.everywhere([&] {
+    impl_ = std::make_unique<Impl>(world, device, comm, tree, run, console, std::move(buffers));
+  });
+}
+
 Trainer::~Trainer() = default;
 
 void Trainer::run(const std::string& run_folder, const RunFolder* held) {

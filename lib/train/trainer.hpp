@@ -17,7 +17,7 @@ namespace gpt {
 class Trainer {
 public:
   /// Allocates, and loads the checkpoint of `run.start` or makes initial weights. Keeps references to all of
-  /// these.
+  /// these. Collective.
   /// @param tree  `comm` itself if it sums along the tree of leaves, and then gradients are; else null
   Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run, Console& console);
   ~Trainer();

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 namespace gpt {
 namespace {
@@ -110,11 +109,9 @@ void train(Console& console, const World& world, PreparedRun& run) {
       if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
     });
     announce_run(console, world, run);
-    std::optional<Trainer> trainer;
-    world.everywhere(
-        [&] { trainer.emplace(world, *backend.device, *backend.comm, backend.tree, run, console); });
-    trainer->run(run.options.out, folder.get());
-    print_sample(console, world, *trainer, run.options.sample_tokens);
+    Trainer trainer(world, *backend.device, *backend.comm, backend.tree, run, console);
+    trainer.run(run.options.out, folder.get());
+    print_sample(console, world, trainer, run.options.sample_tokens);
   });
 }
 

@@ -80,6 +80,24 @@ class Failures(SystemTest):
                     self.assertEqual(run.checkpoints(), expected)
                     self.assertEqual(list(run.folder.glob("checkpoints/*.partial")), [])
 
+    def test_a_rank_without_memory_ends_the_job(self):
+        """The ranks of a node share memory that they allocate together: the others must not wait there."""
+        for point, zero in (("memory", 0), ("memory.shared", 0), ("memory", 1), ("memory.shared", 1)):
+            for layout in ("3", "2,1"):
+                with self.subTest(point=point, zero=zero, layout=layout):
+                    out = self.path(f"{point}-{zero}-{layout}")
+                    done = self.start(
+                        self.synth(),
+                        out,
+                        ranks=3,
+                        environment={"GPT_FAULT": f"{point}:throw@rank=1"},
+                        steps=2,
+                        zero=zero,
+                        node_layout=layout,
+                    )
+                    self.assert_refused(done, FAILED, "rank 1 on ", f"fault injected at '{point}'")
+                    self.assert_nothing_runs(out)
+
     def test_a_killed_rank_ends_the_job(self):
         done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)
         self.assertNotEqual(done.code, 0, str(done))
