@@ -2,7 +2,6 @@
 
 #include "base/contracts.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace gpt {
@@ -20,10 +19,9 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
-      gradients_ready_(device.make_event()),
       reduced_(device.make_event()),
-      queue_(device.make_communication_queue()) {
-  if (shards_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, *queue_);
+      communication_(device) {
+  if (shards_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, communication_);
 }
 
 Write Reducer::begin_micro(bool last, Queue& compute) {
@@ -56,36 +54,28 @@ void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
   const std::vector<Tensor> subtrees =
       tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector<Tensor>{};
-  hand_over();
-  StepClock* const clock = clock_;
-  if (clock != nullptr) queue_->host([clock] { clock->begin_reduction(); });
-  if (tree_ != nullptr && shards_.sharded)
-    tree_->comm().reduce_scatter_subtrees(sum, subtrees, *queue_);
-  else if (tree_ != nullptr)
-    tree_->comm().sum_subtrees(sum, subtrees, *queue_);
-  else if (shards_.sharded)
-    comm_.reduce_scatter(sum, *queue_);
-  else
-    comm_.all_reduce(sum, sum, *queue_);
-  if (clock != nullptr) queue_->host([clock] { clock->end_reduction(); });
+  communication_.start(*compute_, [&](Queue& queue) {
+    if (tree_ != nullptr && shards_.sharded)
+      tree_->comm().reduce_scatter_subtrees(sum, subtrees, queue);
+    else if (tree_ != nullptr)
+      tree_->comm().sum_subtrees(sum, subtrees, queue);
+    else if (shards_.sharded)
+      comm_.reduce_scatter(sum, queue);
+    else
+      comm_.all_reduce(sum, sum, queue);
+  });
 }
 
-void Reducer::hand_over() {
-  compute_->record(*gradients_ready_);
-  queue_->wait(*gradients_ready_);
+void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
+  communication_.start(compute, [&](Queue& queue) { comm_.all_reduce(data, data, queue); });
+  communication_.record(*reduced_);
+  communication_.wait(compute, *reduced_);
 }
 
 void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   expects(compute_ == &compute);
   const Tensor loss = tree_ != nullptr ? tree_->losses() : loss_of_micro(scalars);
-  hand_over();
-  comm_.all_reduce(loss, loss, *queue_);  // the tree's: exact, all terms but one are 0
-  queue_->record(*reduced_);
-  {
-    std::optional<StepClock::Wait> wait;
-    if (clock_ != nullptr) wait.emplace(*clock_);
-    compute.wait(*reduced_);
-  }
+  sum_over_ranks(loss, compute);  // the tree's: exact, all terms but one are 0
   if (tree_ != nullptr) {
     constexpr auto sum = static_cast<int64_t>(StepScalar::loss_sum);
     ops_.sum_in_order(scalars.flat({sum, sum + 1}), loss, compute);
@@ -104,10 +94,7 @@ void Reducer::sum_squares(Queue& compute) {
     ops_.square_sums(block_sums_->flat(blocks), gradients_.flat(range), compute);
   }
   // Exact: of the terms of each block all but one are 0.
-  hand_over();
-  comm_.all_reduce(block_sums_, block_sums_, *queue_);
-  queue_->record(*reduced_);
-  compute.wait(*reduced_);
+  sum_over_ranks(block_sums_, compute);
 }
 
 void Reducer::update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute) {

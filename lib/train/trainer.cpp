@@ -235,6 +235,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     scalars.reset(*queue);
     backward(batch);
     reducer.finish(scalars.device(), options.clip, *queue);
+    fault_point("update");
     reducer.update(
         [&](const std::vector<Range>& ranges) {
           optimizer.step(state.step, rate, scalars.device(), ranges, *queue);
