@@ -131,7 +131,7 @@ struct Trainer::Impl {
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
         clock(world.watchdog()),
-        reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20),
+        reducer(layout, comm, device, gradients, options.bucket_bytes(),
                 options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
         listener(reducer, world.watchdog()),
         optimizer(layout, device, params, gradients, options, reducer.shards().all_updated()),

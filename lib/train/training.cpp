@@ -14,7 +14,6 @@
 #include "train/threads.hpp"
 #include "train/trainer.hpp"
 
-#include <algorithm>
 #include <memory>
 
 namespace gpt {
@@ -30,10 +29,8 @@ struct Backend {
 /// Settles what `auto` means for a run's gradients and writes it down with the run.
 TrainOptions settle_sums(Console& console, const World& world, Device& device, PreparedRun& run) {
   TrainOptions options = run.options;
-  const int64_t gradients = Layout(options.model).size() * size_of(DType::f32);
-  const int64_t bucket = std::min(gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20));
-  const CommChoice choice = choose_comm(world, device, options, std::max<int64_t>(bucket, 4096),
-                                        run.comm_choice, [&](const std::string& line) { console.say(line); });
+  const CommChoice choice = choose_comm(world, device, options, run.comm_choice,
+                                        [&](const std::string& line) { console.say(line); });
   options.reduction = choice.reduction;
   options.inter = choice.inter;
   run.comm_choice = to_text(choice);
@@ -45,7 +42,8 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   fault_point("comm");
   Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
-  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run) : given;
+  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run)
+                                              : with_any_sums(given, world);
   const CommPlan plan = comm_plan(options);
   if (plan.reduction == Reduction::tree && run != nullptr) {
     std::unique_ptr<TreeComm> tree = make_tree_comm(world, plan, leaves_of_ranks(options, world.size()));
