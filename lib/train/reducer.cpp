@@ -52,18 +52,10 @@ void Reducer::after_gradients(int64_t section) {
 
 void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
-  const std::vector<Tensor> subtrees =
-      tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector<Tensor>{};
-  communication_.start(*compute_, [&](Queue& queue) {
-    if (tree_ != nullptr && shards_.sharded)
-      tree_->comm().reduce_scatter_subtrees(sum, subtrees, queue);
-    else if (tree_ != nullptr)
-      tree_->comm().sum_subtrees(sum, subtrees, queue);
-    else if (shards_.sharded)
-      comm_.reduce_scatter(sum, queue);
-    else
-      comm_.all_reduce(sum, sum, queue);
-  });
+  const std::vector<Tensor> summands =
+      tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector{sum};
+  const Receivers receivers = shards_.sharded ? Receivers::owners : Receivers::all;
+  communication_.start(*compute_, [&](Queue& queue) { comm_.sum(sum, summands, receivers, queue); });
 }
 
 void Reducer::sum_over_ranks(Tensor data, Queue& compute) {

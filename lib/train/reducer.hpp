@@ -26,7 +26,8 @@ public:
 
   /// @param sharded_params  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is
   ///                        spread by update(). Empty: as above
-  /// @param tree            sums along the reduction tree; null: as `comm` sums
+  /// @param tree            this rank's leaves, where `comm` sums along the tree over them; null: one sum of
+  ///                        its micro-batches
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
           Tensor sharded_params, GradientTree* tree);
 

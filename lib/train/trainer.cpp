@@ -107,7 +107,7 @@ struct Trainer::Impl {
   std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker,
+  Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker,
        FlatBuffers buffers)
       : world(ranks),
         device(processor),
@@ -125,9 +125,9 @@ struct Trainer::Impl {
         gradients(std::move(buffers.gradients)),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
-        leaves(tree == nullptr ? std::nullopt
-                               : std::optional<GradientTree>(std::in_place, *tree, device, gradients,
-                                                             plan.leaves, plan.all_leaves)),
+        leaves(plan.leaves.empty()
+                   ? std::nullopt
+                   : std::optional<GradientTree>(std::in_place, device, gradients, plan.leaves, plan.all_leaves)),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
         clock(world.watchdog()),
@@ -349,15 +349,14 @@ void Trainer::Impl::save(const std::string& run_folder) {
   }
 }
 
-Trainer::Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run,
-                 Console& console) {
+Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
   const TrainOptions& options = run.options;
   const Layout layout(options.model);
   FlatBuffers buffers(world, device, comm, layout.size(), options.zero != "0", [&](const Tensor& params) {
     if (run.start.file.empty()) set_initial_weights(params, layout, options, device);
   });
   world.everywhere([&] {
-    impl_ = std::make_unique<Impl>(world, device, comm, tree, run, console, std::move(buffers));
+    impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers));
   });
 }
 

@@ -23,7 +23,6 @@ namespace {
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Comm> comm;
-  TreeComm* tree = nullptr;  ///< `comm`, if gradients are summed along the tree of leaves
 };
 
 /// Settles what `auto` means for a run's gradients and writes it down with the run.
@@ -45,13 +44,10 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run)
                                               : with_any_sums(given, world);
   const CommPlan plan = comm_plan(options);
-  if (plan.reduction == Reduction::tree && run != nullptr) {
-    std::unique_ptr<TreeComm> tree = make_tree_comm(world, plan, leaves_of_ranks(options, world.size()));
-    backend.tree = tree.get();
-    backend.comm = std::move(tree);
-  } else {
-    backend.comm = make_comm(world, plan);
-  }
+  // Only what is trained has leaves.
+  backend.comm = plan.reduction == Reduction::tree && run != nullptr
+                     ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
+                     : make_comm(world, plan);
   announce_ranks(console, world, threads, *backend.device, *backend.comm);
   return backend;
 }
@@ -107,7 +103,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
       if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
     });
     announce_run(console, world, run);
-    Trainer trainer(world, *backend.device, *backend.comm, backend.tree, run, console);
+    Trainer trainer(world, *backend.device, *backend.comm, run, console);
     trainer.run(run.options.out, folder.get());
     print_sample(console, world, trainer, run.options.sample_tokens);
   });
