@@ -27,7 +27,7 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
 Write Reducer::begin_micro(bool last, Queue& compute) {
   const bool first = std::exchange(step_begins_, false);
   compute_ = last ? &compute : nullptr;
-  sections_missing_ = buckets_.sections();
+  sections_missing_ = buckets_.section_counts();
   // Backward does not write there, and the last reduce_scatter left anything in it.
   if (first && shards_.sharded)
     for (const Range& gap : padding_) compute.zero(gradients_.flat(gap));

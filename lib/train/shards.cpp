@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace gpt {
-namespace {
-
-Range shifted(Range range, int64_t offset) { return {range.begin + offset, range.end + offset}; }
-
-}  // namespace
 
 std::vector<Range> Shards::all_updated() const {
   std::vector<Range> all;
