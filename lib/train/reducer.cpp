@@ -15,13 +15,13 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       ops_(device.ops()),
       gradients_(gradients),
       buckets_(layout, bucket_bytes),
-      shards_(sharded_params ? owned_shards(buckets_, comm) : whole_shards(buckets_)),
+      parts_(sharded_params ? owned_parts(buckets_, comm) : all_parts(buckets_)),
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
       reduced_(device.make_event()),
       communication_(device) {
-  if (shards_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, communication_);
+  if (parts_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, communication_);
 }
 
 Write Reducer::begin_micro(bool last, Queue& compute) {
@@ -29,7 +29,7 @@ Write Reducer::begin_micro(bool last, Queue& compute) {
   compute_ = last ? &compute : nullptr;
   sections_missing_ = buckets_.section_counts();
   // Backward does not write there, and the last reduce_scatter left anything in it.
-  if (first && shards_.sharded)
+  if (first && parts_.sharded)
     for (const Range& gap : padding_) compute.zero(gradients_.flat(gap));
   if (tree_ == nullptr) return first ? Write::overwrite : Write::accumulate;
   if (first)
@@ -54,7 +54,7 @@ void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
   const std::vector<Tensor> summands =
       tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector{sum};
-  const Receivers receivers = shards_.sharded ? Receivers::owners : Receivers::all;
+  const Receivers receivers = parts_.sharded ? Receivers::owners : Receivers::all;
   communication_.start(*compute_, [&](Queue& queue) { comm_.sum(sum, summands, receivers, queue); });
 }
 
@@ -79,9 +79,9 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
 }
 
 void Reducer::sum_squares(Queue& compute) {
-  if (!shards_.sharded) return ops_.square_sums(block_sums_, gradients_, compute);
+  if (!parts_.sharded) return ops_.square_sums(block_sums_, gradients_, compute);
   compute.zero(block_sums_);
-  for (const Range& range : shards_.counted) {
+  for (const Range& range : parts_.counted) {
     const Range blocks{range.begin / Layout::block, ceil_div(range.end, Layout::block)};
     ops_.square_sums(block_sums_->flat(blocks), gradients_.flat(range), compute);
   }
@@ -91,7 +91,7 @@ void Reducer::sum_squares(Queue& compute) {
 
 void Reducer::update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute) {
   for (int64_t bucket = buckets_.count() - 1; bucket >= 0; --bucket) {
-    step(shards_.updated[static_cast<size_t>(bucket)]);
+    step(parts_.updated[static_cast<size_t>(bucket)]);
     if (gather_) gather_->start(bucket, compute);
   }
 }

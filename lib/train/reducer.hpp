@@ -7,7 +7,7 @@
 #include "train/communication_queue.hpp"
 #include "train/gradient_tree.hpp"
 #include "train/parameter_gather.hpp"
-#include "train/shards.hpp"
+#include "train/owned_parts.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -60,7 +60,7 @@ public:
   void measure(StepClock* clock) { communication_.measure(clock); }
 
   const Buckets& buckets() const { return buckets_; }
-  const Shards& shards() const { return shards_; }
+  const OwnedParts& parts() const { return parts_; }
 
 private:
   void reduce(int64_t bucket);
@@ -71,7 +71,7 @@ private:
   Ops& ops_;
   Tensor gradients_;
   const Buckets buckets_;
-  const Shards shards_;
+  const OwnedParts parts_;
   const std::vector<Range> padding_;  // of the Layout
   GradientTree* const tree_;
   std::vector<int64_t> sections_missing_;  // of each bucket, in this micro-batch

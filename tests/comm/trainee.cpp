@@ -49,7 +49,7 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
                    : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
                                     ceil_div(global_batch, options.micro_batch))),
       optimizer_(layout_, *device_, params_, gradients_, optimizer_options(),
-                 reducer_.shards().all_updated()),
+                 reducer_.parts().all_updated()),
       scalars_(*device_),
       mine_(part_of(global_batch, comm.size(), comm.rank())) {
   if (tree_) {

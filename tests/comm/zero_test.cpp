@@ -196,7 +196,7 @@ TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {
   const auto queue = device->make_queue();
   const Layout layout({.layers = 3, .heads = 4, .width = 256, .context = 33, .vocabulary = 777});
   const Buckets buckets(layout, int64_t{1} << 20);
-  const std::vector<Range> updated = owned_shards(buckets, *comm).all_updated();
+  const std::vector<Range> updated = owned_parts(buckets, *comm).all_updated();
   std::vector<std::vector<float>> memory;
   DeviceState state{.name = "m", .shards = {}};
   for (const Range& range : updated) {
