@@ -47,9 +47,9 @@ public:
   StepSums(const World& world, Device& device, const TrainOptions& options, const Layout& layout)
       : world_(world),
         comm_(make_comm(world, comm_plan(options))),
-        queue_(device.make_communication_queue()),
         // All that the run will have: less of it might find room in memory that the run's does not.
-        gradients_(memory_for(*comm_, device), DType::f32, {layout.size()}) {
+        gradients_(memory_for(*comm_, device), DType::f32, {layout.size()}),
+        queue_(device.make_communication_queue()) {
     if (options.zero != "0") params_ = {memory_for(*comm_, device), DType::f32, {layout.size()}};
   }
 
@@ -77,7 +77,7 @@ private:
     queue_->synchronize();
     const auto start = std::chrono::steady_clock::now();
     const Tensor sum = gradients_->flat(bucket);
-    if (params_->size() == 0) {
+    if (!*params_) {
       comm_->all_reduce(sum, sum, *queue_);
     } else {
       comm_->reduce_scatter(sum, *queue_);
@@ -91,8 +91,8 @@ private:
 
   const World& world_;
   std::unique_ptr<Comm> comm_;
-  std::unique_ptr<Queue> queue_;
   TensorBuffer gradients_, params_;  // params_: with ZeRO
+  std::unique_ptr<Queue> queue_;     // its end comes before that of what it works on
 };
 
 /// Whether sums travel as bf16 between nodes.

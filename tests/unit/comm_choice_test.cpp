@@ -1,6 +1,10 @@
 #include "train/comm_choice.hpp"
 
+#include "base/error.hpp"
+#include "train/comm_plan.hpp"
+
 #include <doctest/doctest.h>
+#include <functional>
 
 namespace gpt {
 namespace {
@@ -62,6 +66,12 @@ TEST_CASE("what is rounded between nodes has one way, but parameters have severa
   }
   options.wire = "bf16,fp32";
   CHECK(names(options, 2, 8) == "hierarchical/ring hierarchical/mpi ");
+}
+
+TEST_CASE("what is not settled is no plan") {
+  CHECK_NOTHROW(comm_plan(options_of("hierarchical", "ring")));
+  CHECK_THROWS_AS(comm_plan(options_of("auto", "ring")), Error);
+  CHECK_THROWS_AS(comm_plan(options_of("hierarchical", "auto")), Error);
 }
 
 TEST_CASE("the fastest is chosen, and the first of equals") {
