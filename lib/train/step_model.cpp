@@ -21,8 +21,10 @@ std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfi
   std::vector<ReadyGradients> sections;
   for (const Range& range : layout.ranges_in_backward_order()) sections.push_back({range, now});
   // The norm is complete with the head, then comes block after block, and the embeddings with the last one.
-  for (int64_t done = 1; done <= config.layers; ++done)
-    sections[static_cast<size_t>(done)].ready = now += unit * 2.0 * block;
+  for (int64_t done = 1; done <= config.layers; ++done) {
+    now += unit * 2.0 * block;
+    sections[static_cast<size_t>(done)].ready = now;
+  }
   sections.back().ready = now;
   return sections;
 }
