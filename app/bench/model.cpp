@@ -97,7 +97,7 @@ StepShape measured_here(const World& world, const Options& o, const GptConfig& c
     if (OwnStep::Took took = step(Reducing::none); took.seconds < best.seconds) best = std::move(took);
   const Layout layout(config);
   StepShape shape{.gradients = {}, .compute = best.backward, .optimizer = best.seconds - best.backward};
-  for (const int64_t section : backward_order(layout)) {
+  for (const int64_t section : layout.backward_order()) {
     const auto at = static_cast<size_t>(section);
     shape.gradients.push_back({layout.sections()[at].range, best.ready[at]});
   }
@@ -186,7 +186,7 @@ Prediction predict(const Options& o, const Links& links, const Steps& steps, int
   const int64_t ranks = prediction.cluster.ranks();
   const MeasuredStep* const measured = steps.at(ranks);
   StepShape shape = measured != nullptr ? measured->shape : steps.given;
-  shape.bucket_bytes = o.train.bucket_mb * 0x1p20;
+  shape.bucket_bytes = o.train.bucket_bytes();
   if (o.thread_share >= 0) shape.thread_share = o.thread_share;
   prediction.step = predict_step(prediction.cluster, comm_plan(o.train), shape);
   const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;

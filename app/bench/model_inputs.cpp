@@ -52,7 +52,7 @@ json find_implementation(const json& contents, const std::string& name) {
               ExitCode::usage);
 }
 
-StepShape step_shape(const json& point, double bucket_bytes) {
+StepShape step_shape(const json& point, int64_t bucket_bytes) {
   StepShape shape{.gradients = {}, .bucket_bytes = bucket_bytes};
   const auto bytes = point.at("section_bytes").get<std::vector<int64_t>>();
   auto ready = point.at("ready_s").get<std::vector<double>>();
@@ -61,17 +61,14 @@ StepShape step_shape(const json& point, double bucket_bytes) {
   std::ranges::sort(ready);
   const double without = positive(point.at("without_communication_s"));
   const double backward = positive(point.at("backward_end_s"));
-  // In the layout the embeddings are last, and before them stand the others from the last one on.
-  int64_t end = 0;
-  for (const int64_t section : bytes) end += section / size_of(DType::f32);
-  const int64_t embeddings = bytes.back() / size_of(DType::f32);
-  int64_t at = end - embeddings;
-  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
-    const int64_t size = bytes[i] / size_of(DType::f32);
-    shape.gradients.push_back({{at - size, at}, ready[i]});
-    at -= size;
-  }
-  shape.gradients.push_back({{end - embeddings, end}, ready.back()});
+  const std::vector<int64_t> order = backward_order(std::ssize(bytes));
+  std::vector<Range> elements(bytes.size());  // by section
+  for (size_t i = 0; i < bytes.size(); ++i)
+    elements[static_cast<size_t>(order[i])].end = bytes[i] / size_of(DType::f32);
+  for (size_t section = 1; section < elements.size(); ++section)
+    elements[section] = shifted(elements[section], elements[section - 1].end);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    shape.gradients.push_back({elements[static_cast<size_t>(order[i])], ready[i]});
   shape.compute = std::min(backward, without);
   shape.optimizer = without - shape.compute;
   shape.thread_share = std::clamp(
@@ -134,7 +131,7 @@ std::map<int64_t, MeasuredStep> read_scaling_json(const std::string& path) {
     for (const json& point : contents.at("points")) {
       const auto ranks = point.at("ranks").get<int64_t>();
       if (point.at("kind") != "weak" || ranks < 2) continue;
-      steps[ranks] = {.shape = step_shape(point, positive(contents.at("bucket_bytes"))),
+      steps[ranks] = {.shape = step_shape(point, static_cast<int64_t>(positive(contents.at("bucket_bytes")))),
                       .step = positive(point.at("step_s")),
                       .tokens = point.at("tokens_per_step").get<int64_t>() / ranks};
     }

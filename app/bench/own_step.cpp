@@ -1,6 +1,7 @@
 #include "bench/own_step.hpp"
 
 #include "base/philox.hpp"
+#include "train/flat_buffers.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -56,11 +57,6 @@ private:
   std::vector<double> ready_;
 };
 
-Allocator& memory_for(Comm& comm, Device& device) {
-  Allocator* const supplied = comm.allocator();
-  return supplied != nullptr ? *supplied : device;
-}
-
 }  // namespace
 
 OwnStep::OwnStep(const World& world, const StepSetup& setup)
@@ -76,7 +72,7 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup)
              {.weights = params_, .matrices = params_, .gradients = gradients_}),
       reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? *params_ : Tensor{},
                nullptr),
-      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.shards().all_updated()),
+      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.parts().all_updated()),
       scalars_(*device_) {
   initialize_weights(layout_, setup.config, 1, params_);
   int32_t* const tokens = tokens_->data<int32_t>();
@@ -126,17 +122,9 @@ void OwnStep::settle() {
 
 std::vector<int64_t> OwnStep::section_bytes() const {
   std::vector<int64_t> bytes;
-  for (const int64_t section : backward_order(layout_))
-    bytes.push_back(layout_.sections()[static_cast<size_t>(section)].range.size() * size_of(DType::f32));
+  for (const Range& range : layout_.ranges_in_backward_order())
+    bytes.push_back(range.size() * size_of(DType::f32));
   return bytes;
-}
-
-std::vector<int64_t> backward_order(const Layout& layout) {
-  std::vector<int64_t> order = {layout.norm_section()};
-  for (int64_t block = layout.norm_section() - 1; block >= 0; --block)
-    order.push_back(layout.block_section(block));
-  order.push_back(layout.embedding_section());
-  return order;
 }
 
 GptConfig bench_config(const std::string& name, int64_t context, int64_t vocabulary) {

@@ -30,7 +30,7 @@ struct StepSetup {
   int64_t global_batch = 1;
   int threads = 1;
   CommPlan plan;
-  int64_t bucket_bytes = int64_t{25} << 20;
+  int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   bool sharded = false;  ///< ZeRO-1: the optimizer's work is divided as plan.sharding says
 };
 
@@ -80,8 +80,5 @@ void check_fixed_plan(const TrainOptions& options);
 
 /// @throws Error(usage)
 void check_threads(int64_t threads);
-
-/// Sections of a layout in the order in which backward finishes their gradients.
-std::vector<int64_t> backward_order(const Layout& layout);
 
 }  // namespace gpt

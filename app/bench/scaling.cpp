@@ -65,7 +65,7 @@ ScalingBench bench_of(const Options& options, int size) {
       .threads = static_cast<int>(options.threads),
       .plan = comm_plan(options.train),
       .plan_name = options.train.reduction,
-      .bucket_bytes = static_cast<int64_t>(options.train.bucket_mb * 0x1p20),
+      .bucket_bytes = options.train.bucket_bytes(),
       .sharded = options.train.zero != "0",
       .steps = options.steps,
       .rounds = options.rounds};

@@ -26,7 +26,7 @@ struct ScalingBench {
   int threads = 1;
   CommPlan plan;
   std::string plan_name;
-  int64_t bucket_bytes = int64_t{25} << 20;
+  int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   bool sharded = false;  ///< ZeRO-1
   int64_t steps = 3;     ///< a round, of each kind of Reducing
   int64_t rounds = 5;

@@ -17,6 +17,8 @@ struct Range {
   constexpr bool operator==(const Range&) const = default;
 };
 
+constexpr Range shifted(Range range, int64_t offset) { return {range.begin + offset, range.end + offset}; }
+
 /// Part `index` of `total` items cut into `parts` contiguous ranges whose sizes differ by one at most.
 /// Without overflow for every total below 2^63 / parts.
 constexpr Range part_of(int64_t total, int64_t parts, int64_t index) {

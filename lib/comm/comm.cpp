@@ -1,5 +1,6 @@
 #include "comm/comm.hpp"
 
+#include "base/contracts.hpp"
 #include "comm/tree_comm.hpp"
 
 #include <vector>
@@ -9,6 +10,14 @@ namespace gpt {
 int64_t Comm::part_size(int64_t count) const { return count / (owners() * alignment) * alignment; }
 
 Range Comm::tail(int64_t count) const { return {owners() * part_size(count), count}; }
+
+void Comm::sum(Tensor out, const std::vector<Tensor>& summands, Receivers receivers, Queue& queue) {
+  expects(summands.size() == 1);
+  const Tensor& in = summands.front();
+  if (receivers == Receivers::all) return all_reduce(out, in, queue);
+  if (out.raw() != in.raw()) queue.copy(out, in);
+  reduce_scatter(out, queue);
+}
 
 int64_t CommPlan::block_for(int64_t nodes) const {
   constexpr int64_t message = 32 << 10, in_memory = 1 << 20;

@@ -7,8 +7,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gpt {
+
+/// Which ranks get a sum: all of them all of it, or each what it owns and the tail.
+enum class Receivers { all, owners };
 
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
 /// operations in the same order with the same counts. dtypes f32, bf16, f64; any count from 0 on. A group of
@@ -30,6 +34,11 @@ public:
   /// Sums over the ranks so that owned(data.size()) and tail(data.size()) hold the sum; the rest of `data` is
   /// undefined afterwards.
   virtual void reduce_scatter(Tensor data, Queue&) = 0;
+
+  /// out = Σ over the ranks of their summands: one each, or where leaves of a batch are added along their tree
+  /// (make_tree_comm) as many as the rank has subtrees, from left to right. out may be one of them. What
+  /// `receivers` leave out of `out` is undefined afterwards.
+  virtual void sum(Tensor out, const std::vector<Tensor>& summands, Receivers receivers, Queue&);
 
   /// Every rank gives owned(data.size()) and receives the other ranks' parts; the tail is not touched.
   virtual void all_gather(Tensor data, Queue&) = 0;

@@ -51,6 +51,8 @@ std::string describe_waiters(const std::vector<Sighting>& all, const Ranks& blam
 
 }  // namespace
 
+double watch_period(double timeout) { return std::clamp(timeout / 60, 0.01, 0.25); }
+
 double silence_limit(double timeout) { return std::min(timeout / 3, 5.0); }
 
 std::string describe(const RankStatus& status) {

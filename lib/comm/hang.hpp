@@ -23,6 +23,9 @@ struct Hang {
   std::string reason;
 };
 
+/// Seconds between two looks of the threads that watch.
+double watch_period(double timeout);
+
 /// Seconds without an answer after which a rank counts as silent when another one is overdue.
 double silence_limit(double timeout);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "comm/messages.hpp"
 
 #include <algorithm>
 #include <pthread.h>
@@ -37,13 +38,9 @@ std::chrono::duration<double> in_seconds(double seconds) { return std::chrono::d
 }  // namespace
 
 StatusExchange::StatusExchange(double timeout, std::function<RankStatus()> own)
-    : timeout_(timeout), own_(std::move(own)) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
-  comm_.reset(copy);
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
-  check_mpi(MPI_Comm_rank(copy, &rank_));
-  check_mpi(MPI_Comm_size(copy, &size_));
+    : timeout_(timeout), own_(std::move(own)), comm_(duplicate(MPI_COMM_WORLD)) {
+  check_mpi(MPI_Comm_rank(comm_.get(), &rank_));
+  check_mpi(MPI_Comm_size(comm_.get(), &size_));
   sendings_.resize(rank_ == 0 ? static_cast<size_t>(size_) : 2);
   if (rank_ == 0) known_.resize(static_cast<size_t>(size_));
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -69,8 +66,6 @@ std::vector<Sighting> StatusExchange::sightings() const {
 
 double StatusExchange::since_asked() const { return seconds_between(asked_, Clock::now()); }
 double StatusExchange::since_turn() const { return seconds_between(last_turn_, Clock::now()); }
-
-double StatusExchange::period() const { return std::clamp(timeout_ / 60, 0.01, 0.25); }
 
 double StatusExchange::asking_interval(bool late) const {
   const double wanted = late ? std::clamp(timeout_ / 20, 0.02, 0.25) : std::clamp(timeout_ / 8, 0.1, 1.0);
@@ -104,7 +99,7 @@ void StatusExchange::run(const std::stop_token& stop) try {
     last_turn_ = Clock::now();
     std::unique_lock lock(mutex_);
     const bool finishing = finishing_;
-    wake_.wait_for(lock, stop, in_seconds(finishing ? 1e-3 : period()),
+    wake_.wait_for(lock, stop, in_seconds(finishing ? 1e-3 : watch_period(timeout_)),
                    [&] { return finishing_ != finishing; });
   }
 } catch (const std::exception& error) {

@@ -64,7 +64,6 @@ private:
   bool receive(int tag, Words& words, int& source);
   bool send(Sending& sending, int to, int tag, const RankStatus& status);
   bool nothing_open() const;
-  double period() const;
   double asking_interval(bool late) const;
 
   const double timeout_;

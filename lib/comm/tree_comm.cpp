@@ -68,10 +68,10 @@ SumOrder order_of(const Subtrees& subtrees, int64_t total) {
   return order;
 }
 
-class TreeCommOverRanks final : public TreeComm {
+class TreeComm final : public Comm {
 public:
-  TreeCommOverRanks(std::unique_ptr<Comm> ranks, MPI_Comm world, const CommPlan& plan, Subtrees subtrees,
-                    int64_t leaves)
+  TreeComm(std::unique_ptr<Comm> ranks, MPI_Comm world, const CommPlan& plan, Subtrees subtrees,
+           int64_t leaves)
       : ranks_(std::move(ranks)),
         plan_(plan),
         subtrees_(std::move(subtrees)),
@@ -95,31 +95,17 @@ public:
   Range owned(int64_t count) const override { return ranks_->owned(count); }
   Allocator* allocator() override { return ranks_->allocator(); }
 
-  void sum_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue& queue) override {
-    sum(out, subtrees, true, queue);
-  }
-
-  void reduce_scatter_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue& queue) override {
-    sum(out, subtrees, false, queue);
+  void sum(Tensor out, const std::vector<Tensor>& subtrees, Receivers receivers, Queue& queue) override {
+    expects(subtrees.size() == subtrees_[static_cast<size_t>(rank())].size());
+    if (uniform_) return ranks_->sum(out, subtrees, receivers, queue);
+    const bool everywhere = receivers == Receivers::all;
+    queue.host([this, out, subtrees, everywhere, &queue] { sum_singly(out, subtrees, everywhere, queue); });
   }
 
 protected:
   int64_t owners() const override { return size(); }
 
 private:
-  void sum(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {
-    expects(subtrees.size() == subtrees_[static_cast<size_t>(rank())].size());
-    if (!uniform_) {
-      queue.host([this, out, subtrees, everywhere, &queue] { sum_singly(out, subtrees, everywhere, queue); });
-      return;
-    }
-    if (out.raw() != subtrees.front().raw()) queue.copy(out, subtrees.front());
-    if (everywhere)
-      ranks_->all_reduce(out, out, queue);
-    else
-      ranks_->reduce_scatter(out, queue);
-  }
-
   void sum_singly(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {
     const Division division(out.size(), 1, size(), plan_.block_for(size()) / size_of(out.dtype()));
     run_pipeline(
@@ -175,8 +161,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TreeComm> make_tree_comm(const World& world, const CommPlan& plan,
-                                         const std::vector<Range>& leaves_of_rank) {
+std::unique_ptr<Comm> make_tree_comm(const World& world, const CommPlan& plan,
+                                     const std::vector<Range>& leaves_of_rank) {
   validate(
       plan.wire_node == DType::f32 && plan.wire_peers == DType::f32,
       "--reduction tree promises the same bits on every layout, bf16 on the wire depends on it: use --wire "
@@ -187,8 +173,8 @@ std::unique_ptr<TreeComm> make_tree_comm(const World& world, const CommPlan& pla
   Subtrees subtrees = subtrees_of(leaves_of_rank);
   Grouping grouping = grouping_of(world);
   if (!are_uniform(subtrees) || !has_nodes_as_subtrees(grouping.layout)) grouping = flat_grouping(world);
-  return std::make_unique<TreeCommOverRanks>(make_hierarchical_comm(grouping, of_ranks), world.world(), plan,
-                                             std::move(subtrees), leaves_of_rank.back().end);
+  return std::make_unique<TreeComm>(make_hierarchical_comm(grouping, of_ranks), world.world(), plan,
+                                    std::move(subtrees), leaves_of_rank.back().end);
 }
 
 }  // namespace gpt

@@ -9,23 +9,15 @@
 namespace gpt {
 
 /// Sums along the one tree over the leaves of a global batch, so that they have the same bits whoever holds
-/// which leaves. As a plain Comm it adds one tensor a rank, in the tree over the ranks.
-class TreeComm : public Comm {
-public:
-  /// out = the sum of all leaves. `subtrees` are this rank's aligned_subtrees, from left to right; out may be
-  /// one of them.
-  virtual void sum_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue&) = 0;
-
-  /// The same on owned(out.size()) and tail(out.size()); the rest of `out` is undefined.
-  virtual void reduce_scatter_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue&) = 0;
-};
-
+/// which leaves: the summands of Comm::sum are the rank's aligned_subtrees. all_reduce and reduce_scatter add
+/// one tensor a rank, in the tree over the ranks.
+///
 /// With one subtree of the same level on every rank that is as fast as any other sum, and hierarchical where
 /// nodes hold a power of two of consecutive ranks. Otherwise each subtree travels by itself: a rank sends as
 /// many times its gradient as it has subtrees. Collective over the world.
 /// @param leaves_of_rank  consecutive, by rank; none is empty
 /// @throws Error(usage) if the plan lets sums travel as bf16, whose bits depend on the layout
-std::unique_ptr<TreeComm> make_tree_comm(const World& world, const CommPlan& plan,
-                                         const std::vector<Range>& leaves_of_rank);
+std::unique_ptr<Comm> make_tree_comm(const World& world, const CommPlan& plan,
+                                     const std::vector<Range>& leaves_of_rank);
 
 }  // namespace gpt

@@ -25,8 +25,6 @@ constexpr double time_for_speaker =
     1.0;  // seconds that the lowest rank of a host has, before ranks are connected
 constexpr int counted_lower = 4;
 
-double period_of(double timeout) { return std::clamp(timeout / 60, 0.01, 0.25); }
-
 std::string own_host() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
@@ -136,7 +134,7 @@ RankStatus Watchdog::status() const {
 
 void Watchdog::watch(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "gpt-watchdog");
-  const double period = period_of(timeout_);
+  const double period = watch_period(timeout_);
   Clock::time_point before = Clock::now();
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -182,7 +180,7 @@ std::optional<Hang> Watchdog::find_hang_alone() const {
 
 std::optional<Hang> Watchdog::find_silent_root() const {
   const double silence = exchange_->since_asked();
-  if (silence < std::max(silence_limit(timeout_), 3 * period_of(timeout_)))
+  if (silence < std::max(silence_limit(timeout_), 3 * watch_period(timeout_)))
     return {};  // rank 0 sees more, and decides
   if (quiet_ < timeout_ + time_for_lower * std::min(rank_ - 1, counted_lower)) return {};
   const RankStatus at = status();

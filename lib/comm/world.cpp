@@ -132,8 +132,13 @@ World::~World() {
     part_.release();
     return;
   }
-  watchdog_->enter(Phase::end, 0);
-  watchdog_->disconnect();
+  try {
+    watchdog_->enter(Phase::end, 0);
+    fault_point("end");
+    watchdog_->disconnect();
+  } catch (const std::exception& error) {
+    end_alone(error);  // another rank was lost on its way here, most likely
+  }
   node_.reset();
   peers_.reset();
   part_.reset();
@@ -219,6 +224,11 @@ int World::fail(const std::exception& error) const {
     watchdog_->write_verdict(code, error.what());
     return code;
   }
+  end_alone(error);
+}
+
+void World::end_alone(const std::exception& error) const {
+  const int code = exit_code_of(error);
   end_job(code, [&] {
     print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
     watchdog_->write_verdict(code, error.what());

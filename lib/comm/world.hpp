@@ -35,7 +35,8 @@ public:
   World(int& argc, char**& argv, std::optional<double> timeout = {});
 
   /// Finalizes MPI, unless an exception is passing: then the other ranks will never reach their own
-  /// MPI_Finalize, and waiting for them would hang the job that should be aborting.
+  /// MPI_Finalize, and waiting for them would hang the job that should be aborting. If the other ranks cannot
+  /// be met any more, ends the job with exit code rank_failed.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -94,6 +95,7 @@ public:
 private:
   World(const World& whole, CommHandle part);
   void split_nodes(const std::vector<int>& node_of_rank);
+  [[noreturn]] void end_alone(const std::exception& error) const;
 
   std::string program_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -60,6 +60,13 @@ std::vector<Entry> embedding_entries(const GptConfig& config) {
 
 int64_t Parameter::size() const { return product(shape); }
 
+std::vector<int64_t> backward_order(int64_t sections) {
+  std::vector<int64_t> order;
+  for (int64_t section = sections - 2; section >= 0; --section) order.push_back(section);
+  order.push_back(sections - 1);
+  return order;
+}
+
 Layout::Layout(const GptConfig& config) {
   validate_config(config);
   const auto add_section = [this](std::string name, const std::vector<Entry>& entries) {
@@ -99,6 +106,13 @@ std::vector<Range> Layout::padding() const {
     if (end < next) gaps.push_back({end, next});
   }
   return gaps;
+}
+
+std::vector<Range> Layout::ranges_in_backward_order() const {
+  std::vector<Range> ranges;
+  for (const int64_t section : backward_order())
+    ranges.push_back(sections_[static_cast<size_t>(section)].range);
+  return ranges;
 }
 
 const Parameter* Layout::find(std::string_view name) const {

@@ -4,6 +4,7 @@
 #include "model/config.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ struct Section {
   int64_t decay_end = 0;
 };
 
+/// Numbers of `sections` sections in the order in which backward finishes their gradients: the norm, blocks
+/// from the last to the first, the embeddings.
+std::vector<int64_t> backward_order(int64_t sections);
+
 /// The single map of all parameters. Parameters, gradients and optimizer state are flat buffers of size()
 /// that share it. Sections are padded to multiples of 1024 elements, padding is zero and stays zero; nothing
 /// here depends on the rank count. Order: blocks 0…L−1, final norm, embeddings (which finish last in
@@ -49,6 +54,10 @@ public:
   int64_t block_section(int64_t layer) const { return layer; }
   int64_t norm_section() const { return static_cast<int64_t>(sections_.size()) - 2; }
   int64_t embedding_section() const { return static_cast<int64_t>(sections_.size()) - 1; }
+
+  std::vector<int64_t> backward_order() const { return gpt::backward_order(std::ssize(sections_)); }
+  /// Elements of the sections, in that order.
+  std::vector<Range> ranges_in_backward_order() const;
 
 private:
   std::vector<Parameter> parameters_;

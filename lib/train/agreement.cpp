@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/mpi.hpp"
+#include "comm/hang.hpp"
 #include "h5/h5.hpp"
 
 #include <algorithm>
@@ -31,33 +32,22 @@ std::string mpi_version() {
   return text.substr(0, text.find(','));
 }
 
-/// "0", "1, 3 and 12 more"
-std::string list_ranks(const std::vector<size_t>& ranks) {
-  constexpr size_t shown = 8;
-  const size_t count = std::min(shown, ranks.size());
-  std::string text =
-      fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<ptrdiff_t>(count), ", "));
-  if (ranks.size() > count) text += fmt::format(" and {} more", ranks.size() - count);
-  return text;
-}
-
 }  // namespace
 
 void compare_ranks(const World& world, const Facts& facts) {
   const std::vector<std::string> all = world.gather(nlohmann::json(facts).dump());
   if (std::ranges::all_of(all, [&](const std::string& text) { return text == all.front(); })) return;
 
-  std::map<std::string, std::map<std::string, std::vector<size_t>>> ranks_by_value;  // field → value → ranks
+  std::map<std::string, std::map<std::string, std::vector<int>>> ranks_by_value;  // field → value → ranks
   for (size_t rank = 0; rank < all.size(); ++rank)
     for (const auto& [field, value] : nlohmann::json::parse(all[rank]).get<Facts>())
-      ranks_by_value[field][value].push_back(rank);
+      ranks_by_value[field][value].push_back(static_cast<int>(rank));
   std::string message = "ranks do not agree, and must:";
   for (const auto& [field, values] : ranks_by_value) {
     if (values.size() == 1 && values.begin()->second.size() == all.size()) continue;
     message += fmt::format("\n  {}:", field);
     for (const auto& [value, ranks] : values)
-      message += fmt::format(" {} on rank{} {};", value.empty() ? "(empty)" : value,
-                             ranks.size() > 1 ? "s" : "", list_ranks(ranks));
+      message += fmt::format(" {} on {};", value.empty() ? "(empty)" : value, list_ranks(ranks));
     message.back() = ' ';
   }
   throw SharedError(message, ExitCode::usage);

@@ -1,25 +1,34 @@
 #include "train/buckets.hpp"
 
+#include "device/dtype.hpp"
+
 #include <algorithm>
 
 namespace gpt {
 
+std::vector<int64_t> join_neighbours(std::span<const Range> ranges, int64_t bytes) {
+  std::vector<int64_t> buckets;
+  Range last;
+  for (const Range& range : ranges) {
+    const bool joins = !buckets.empty() && range.end == last.begin && last.size() * size_of(DType::f32) < bytes;
+    last = joins ? Range{range.begin, last.end} : range;
+    buckets.push_back(buckets.empty() ? 0 : buckets.back() + (joins ? 0 : 1));
+  }
+  return buckets;
+}
+
 Buckets::Buckets(const Layout& layout, int64_t bytes) : of_section_(layout.sections().size()) {
-  const auto add = [&](int64_t section) {
-    const Range range = layout.sections()[static_cast<size_t>(section)].range;
-    const bool joins = !ranges_.empty() && range.end == ranges_.back().begin &&
-                       ranges_.back().size() * static_cast<int64_t>(sizeof(float)) < bytes;
-    if (joins)
-      ranges_.back().begin = range.begin;
-    else
-      ranges_.push_back(range);
-    of_section_[static_cast<size_t>(section)] = count() - 1;
-  };
-  add(layout.norm_section());
-  for (int64_t block = layout.norm_section() - 1; block >= 0; --block) add(layout.block_section(block));
-  add(layout.embedding_section());
-  sections_.resize(ranges_.size());
-  for (const int64_t bucket : of_section_) ++sections_[static_cast<size_t>(bucket)];
+  const std::vector<int64_t> order = layout.backward_order();
+  const std::vector<Range> sections = layout.ranges_in_backward_order();
+  const std::vector<int64_t> joined = join_neighbours(sections, bytes);
+  ranges_.resize(static_cast<size_t>(joined.back()) + 1);
+  section_counts_.resize(ranges_.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto bucket = static_cast<size_t>(joined[i]);
+    of_section_[static_cast<size_t>(order[i])] = joined[i];
+    if (section_counts_[bucket]++ == 0) ranges_[bucket].end = sections[i].end;
+    ranges_[bucket].begin = sections[i].begin;
+  }
 }
 
 int64_t Buckets::largest() const { return std::ranges::max_element(ranges_, {}, &Range::size)->size(); }

@@ -3,12 +3,16 @@
 #include "model/layout.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace gpt {
 
-/// Ranges of the flat buffers that travel as one message: sections that backward finishes one after the other
-/// and that lie side by side, until they are `bytes` long (f32).
+/// In which bucket each of `ranges` travels, in the order in which they are complete: neighbours that lie side
+/// by side share one until it is `bytes` long (f32).
+std::vector<int64_t> join_neighbours(std::span<const Range> ranges, int64_t bytes);
+
+/// Ranges of the flat buffers that travel as one message: sections joined in the order of backward.
 class Buckets {
 public:
   Buckets(const Layout& layout, int64_t bytes);
@@ -21,14 +25,14 @@ public:
   /// Which bucket a section is in.
   int64_t of_section(int64_t section) const { return of_section_[static_cast<size_t>(section)]; }
   /// How many sections each bucket has.
-  const std::vector<int64_t>& sections() const { return sections_; }
+  const std::vector<int64_t>& section_counts() const { return section_counts_; }
 
   int64_t largest() const;  ///< elements
 
 private:
   std::vector<Range> ranges_;
   std::vector<int64_t> of_section_;
-  std::vector<int64_t> sections_;
+  std::vector<int64_t> section_counts_;
 };
 
 }  // namespace gpt

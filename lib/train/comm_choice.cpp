@@ -2,7 +2,9 @@
 
 #include "base/hash.hpp"
 #include "comm/hierarchical_comm.hpp"
+#include "train/buckets.hpp"
 #include "train/comm_plan.hpp"
+#include "train/flat_buffers.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,14 +15,6 @@
 namespace gpt {
 namespace {
 
-std::string situation_of(const World& world, const Device& device, const TrainOptions& options) {
-  const NodeOfRank layout = grouping_of(world).layout;
-  return fmt::format("{} ranks on {} nodes, layout {}, {}, reduction {}, inter {}, wire {}, bucket {} MiB",
-                     world.size(), world.nodes(),
-                     to_hex(hash_bytes(layout.data(), layout.size() * sizeof(int))), device.name(),
-                     options.reduction, options.inter, options.wire, options.bucket_mb);
-}
-
 TrainOptions with(const TrainOptions& options, const CommCandidate& candidate) {
   TrainOptions result = options;
   result.reduction = candidate.reduction;
@@ -28,27 +22,81 @@ TrainOptions with(const TrainOptions& options, const CommCandidate& candidate) {
   return result;
 }
 
-/// Least seconds of a sum of `bytes`, of the slowest rank.
-double measure(const World& world, Device& device, const CommPlan& plan, int64_t bytes) {
-  constexpr int rounds = 4;  // the first one connects and touches
-  const std::unique_ptr<Comm> comm = make_comm(world, plan);
-  const std::unique_ptr<Queue> queue = device.make_communication_queue();
-  Allocator* const own = comm->allocator();
-  const TensorBuffer data(own != nullptr ? *own : static_cast<Allocator&>(device), DType::f32,
-                          {bytes / size_of(DType::f32)});
-  double least = 0.0;
-  for (int round = 0; round < rounds; ++round) {
-    comm->barrier(*queue);
-    queue->synchronize();
-    const auto start = std::chrono::steady_clock::now();
-    comm->all_reduce(data, data, *queue);
-    queue->synchronize();
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, world.world()));
-    least = round <= 1 ? seconds : std::min(least, seconds);
+/// Buckets of one size.
+struct EqualBuckets {
+  Range first;
+  int64_t count = 0;
+};
+
+std::vector<EqualBuckets> by_size(const Buckets& buckets) {
+  std::vector<EqualBuckets> sizes;
+  for (const Range& bucket : buckets.ranges()) {
+    const auto known = std::ranges::find(sizes, bucket.size(),
+                                         [](const EqualBuckets& equal) { return equal.first.size(); });
+    if (known == sizes.end())
+      sizes.push_back({.first = bucket, .count = 1});
+    else
+      ++known->count;
   }
-  return least;
+  return sizes;
 }
+
+/// Measures one candidate.
+class StepSums {
+public:
+  StepSums(const World& world, Device& device, const TrainOptions& options, const Layout& layout)
+      : world_(world),
+        comm_(make_comm(world, comm_plan(options))),
+        // All that the run will have: less of it might find room in memory that the run's does not.
+        gradients_(memory_for(*comm_, device), DType::f32, {layout.size()}),
+        queue_(device.make_communication_queue()) {
+    if (options.zero != "0") params_ = {memory_for(*comm_, device), DType::f32, {layout.size()}};
+  }
+
+  /// Seconds of a step's sums, on the slowest rank: of one bucket of each size, as often as there are such.
+  double measure(const Buckets& buckets) {
+    constexpr int rounds = 4;  // the first one connects and touches
+    constexpr double patience = 1.0;
+    double all = 0.0, spent = 0.0;
+    for (const EqualBuckets& equal : by_size(buckets)) {
+      double least = 0.0;
+      for (int round = 0; round < rounds && (round == 0 || spent < patience); ++round) {
+        const double seconds = once(equal.first);
+        least = round <= 1 ? seconds : std::min(least, seconds);
+        spent += seconds;
+      }
+      all += least * static_cast<double>(equal.count);
+    }
+    return all;
+  }
+
+private:
+  /// The same on all ranks.
+  double once(Range bucket) {
+    comm_->barrier(*queue_);
+    queue_->synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    const Tensor sum = gradients_->flat(bucket);
+    if (!*params_) {
+      comm_->all_reduce(sum, sum, *queue_);
+    } else {
+      comm_->reduce_scatter(sum, *queue_);
+      comm_->all_gather(params_->flat(bucket), *queue_);
+    }
+    queue_->synchronize();
+    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, world_.world()));
+    return seconds;
+  }
+
+  const World& world_;
+  std::unique_ptr<Comm> comm_;
+  TensorBuffer gradients_, params_;  // params_: with ZeRO
+  std::unique_ptr<Queue> queue_;     // its end comes before that of what it works on
+};
+
+/// Whether sums travel as bf16 between nodes.
+bool rounds_between(const TrainOptions& options) { return options.wire.ends_with("bf16"); }
 
 std::string name_of(const CommCandidate& candidate, int nodes) {
   const bool has_inter = candidate.reduction == "hierarchical" && nodes > 1;
@@ -77,12 +125,23 @@ std::optional<CommChoice> parse_comm_choice(const std::string& text) {
   return choice;
 }
 
+std::string comm_situation(const NodeOfRank& layout, const std::string& device, const TrainOptions& options) {
+  return fmt::format(
+      "{} ranks on {} nodes, layout {}, {}, reduction {}, inter {}, wire {}, zero {}, bucket {} MiB",
+      layout.size(), ranks_per_node(layout).size(),
+      to_hex(hash_bytes(layout.data(), layout.size() * sizeof(int))), device, options.reduction,
+      options.inter, options.wire, options.zero, options.bucket_mb);
+}
+
 std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks) {
   std::vector<std::string> inters = {options.inter};
+  // What is rounded goes straight to its owner either way; parameters are not, with --zero 1 between nodes too.
+  const bool matters = !rounds_between(options) || options.zero == "1";
   if (options.inter == "auto") {
     inters = {"ring"};
-    if (nodes > 1) inters.emplace_back("mpi");
-    if (nodes > 2 && std::has_single_bit(static_cast<unsigned>(nodes))) inters.emplace_back("halving");
+    if (matters && nodes > 1) inters.emplace_back("mpi");
+    if (matters && nodes > 2 && std::has_single_bit(static_cast<unsigned>(nodes)))
+      inters.emplace_back("halving");
   }
   if (options.reduction != "auto" && options.reduction != "hierarchical")
     return {{.reduction = options.reduction, .inter = inters.front()}};
@@ -95,38 +154,54 @@ std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int node
   return candidates;
 }
 
-CommChoice choose_comm(const World& world, Device& device, const TrainOptions& options, int64_t bytes,
+const CommCandidate& fastest(const std::vector<CommCandidate>& candidates) {
+  return *std::ranges::min_element(candidates, {}, &CommCandidate::seconds);
+}
+
+std::optional<CommChoice> still_valid(const std::optional<CommChoice>& before, const std::string& situation,
+                                      const std::vector<CommCandidate>& candidates) {
+  const auto is_before = [&](const CommCandidate& candidate) {
+    return candidate.reduction == before->reduction && candidate.inter == before->inter;
+  };
+  if (!before || before->situation != situation || std::ranges::none_of(candidates, is_before))
+    return std::nullopt;
+  return before;
+}
+
+CommChoice choose_comm(const World& world, Device& device, const TrainOptions& options,
                        const std::string& stored, const std::function<void(const std::string&)>& say) {
-  CommChoice choice{.situation = situation_of(world, device, options), .reduction = {}, .inter = {}};
+  const std::string situation = comm_situation(grouping_of(world).layout, device.name(), options);
   const std::optional<CommChoice> before = parse_comm_choice(stored);
   std::vector<CommCandidate> candidates = comm_candidates(options, world.nodes(), world.size());
-  const bool is_possible =
-      before && std::ranges::any_of(candidates, [&](const CommCandidate& candidate) {
-        return candidate.reduction == before->reduction && candidate.inter == before->inter;
-      });
-  if (is_possible && before->situation == choice.situation) return *before;
+  if (const auto valid = still_valid(before, situation, candidates)) return *valid;
 
   if (candidates.size() > 1) {
+    const Layout layout(options.model);
+    const Buckets buckets(layout, options.bucket_bytes());
     std::string figures;
     for (CommCandidate& candidate : candidates) {
-      candidate.seconds = measure(world, device, comm_plan(with(options, candidate)), bytes);
+      candidate.seconds = StepSums(world, device, with(options, candidate), layout).measure(buckets);
       figures += fmt::format("{}{} {:.2f} ms", figures.empty() ? "" : ", ", name_of(candidate, world.nodes()),
                              candidate.seconds * 1e3);
     }
     // All ranks measured the slowest rank's time: they choose alike.
-    std::ranges::stable_sort(candidates, {}, &CommCandidate::seconds);
-    say(fmt::format("sums of {:.1f} MiB: {}; {} it is", static_cast<double>(bytes) / 0x1p20, figures,
-                    name_of(candidates.front(), world.nodes())));
+    say(fmt::format("sums of {:.1f} MiB{}: {}; {} it is",
+                    static_cast<double>(layout.size() * size_of(DType::f32)) / 0x1p20,
+                    options.zero == "0" ? "" : " and as much of parameters", figures,
+                    name_of(fastest(candidates), world.nodes())));
   }
-  choice.reduction = candidates.front().reduction;
-  choice.inter = candidates.front().inter;
+  const CommCandidate& chosen = fastest(candidates);
   if (before)
     say(
         fmt::format("notice: the last bits of sums may differ from the resumed run's: {} with {} now, in {}; "
                     "it was {} with {}, in {}",
-                    choice.reduction, choice.inter, choice.situation, before->reduction, before->inter,
+                    chosen.reduction, chosen.inter, situation, before->reduction, before->inter,
                     before->situation));
-  return choice;
+  return {.situation = situation, .reduction = chosen.reduction, .inter = chosen.inter};
+}
+
+TrainOptions with_any_sums(const TrainOptions& options, const World& world) {
+  return with(options, comm_candidates(options, world.nodes(), world.size()).front());
 }
 
 }  // namespace gpt

@@ -1,6 +1,6 @@
 #include "train/comm_plan.hpp"
 
-#include "base/contracts.hpp"
+#include "base/error.hpp"
 
 namespace gpt {
 namespace {
@@ -8,12 +8,14 @@ namespace {
 Reduction reduction_of(const std::string& name) {
   if (name == "flat") return Reduction::flat;
   if (name == "tree") return Reduction::tree;
+  validate(name == "hierarchical", "--reduction {} is no way of summing: use flat, hierarchical or tree", name);
   return Reduction::hierarchical;
 }
 
 Inter inter_of(const std::string& name) {
   if (name == "mpi") return Inter::library;
   if (name == "halving") return Inter::halving;
+  validate(name == "ring", "--inter {} is no exchange between nodes: use ring, halving or mpi", name);
   return Inter::ring;
 }
 

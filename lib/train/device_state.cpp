@@ -7,8 +7,6 @@ namespace {
 
 Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
-Range shifted(Range range, int64_t offset) { return {range.begin + offset, range.end + offset}; }
-
 /// What `data`, elements [held) of a flat tensor, has of [range).
 Tensor part(Tensor data, Range held, Range range) { return data.flat(shifted(range, -held.begin)); }
 

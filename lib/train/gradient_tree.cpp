@@ -4,9 +4,8 @@
 
 namespace gpt {
 
-GradientTree::GradientTree(TreeComm& comm, Device& device, Tensor gradients, Range leaves, int64_t total)
-    : comm_(comm),
-      ops_(device.ops()),
+GradientTree::GradientTree(Device& device, Tensor gradients, Range leaves, int64_t total)
+    : ops_(device.ops()),
       gradients_(gradients),
       leaves_(leaves),
       total_(total),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/tree_comm.hpp"
+#include "comm/reduction_tree.hpp"
 #include "device/device.hpp"
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gpt {
 class GradientTree {
 public:
   /// @param leaves  this rank's, of `total`; at least one
-  GradientTree(TreeComm& comm, Device& device, Tensor gradients, Range leaves, int64_t total);
+  GradientTree(Device& device, Tensor gradients, Range leaves, int64_t total);
 
   /// What it takes beside `gradients`.
   int64_t bytes() const { return static_cast<int64_t>(buffers_.size()) * gradients_.bytes(); }
@@ -23,13 +23,11 @@ public:
   void take_leaf(Queue& compute);
 
   /// Of `bucket` the last leaf's gradients are complete: adds what is complete then, and returns this rank's
-  /// nodes of the tree there, lowest leaves first; the last of them is in `gradients`.
+  /// nodes of the tree there, lowest leaves first, for Comm::sum; the last of them is in `gradients`.
   std::vector<Tensor> subtrees(Range bucket, Queue& compute);
 
   /// The next leaf is the first one again.
   void restart();
-
-  TreeComm& comm() const { return comm_; }
 
   /// f64, one element for each leaf of the batch, for their losses; this rank's stand at `leaves`.
   Tensor losses() const { return losses_; }
@@ -37,7 +35,6 @@ public:
   Tensor next_loss() const { return losses_->flat({next_, next_ + 1}); }
 
 private:
-  TreeComm& comm_;
   Ops& ops_;
   Tensor gradients_;
   Range leaves_;

@@ -61,6 +61,8 @@ struct TrainOptions {
   std::string node_layout;
   double bucket_mb = 4.0;
 
+  int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * 0x1p20); }
+
 private:
   static GptConfig default_model();
 };

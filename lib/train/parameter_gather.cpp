@@ -5,12 +5,11 @@
 namespace gpt {
 
 ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params,
-                                 Queue& communication)
+                                 CommunicationQueue& communication)
     : buckets_(buckets),
       comm_(comm),
       params_(params),
       communication_(communication),
-      updated_(device.make_event()),
       pending_(static_cast<size_t>(buckets.count())) {
   for (Pending& bucket : pending_) bucket.gathered = device.make_event();
 }
@@ -18,9 +17,8 @@ ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& dev
 void ParameterGather::start(int64_t bucket, Queue& compute) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   expects(pending.compute == nullptr);
-  compute.record(*updated_);
-  communication_.wait(*updated_);
-  comm_.all_gather(params_.flat(buckets_[bucket]), communication_);
+  communication_.start(compute,
+                       [&](Queue& queue) { comm_.all_gather(params_.flat(buckets_[bucket]), queue); });
   communication_.record(*pending.gathered);
   pending.compute = &compute;
 }
@@ -28,7 +26,7 @@ void ParameterGather::start(int64_t bucket, Queue& compute) {
 void ParameterGather::wait(int64_t bucket) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   if (pending.compute == nullptr) return;
-  pending.compute->wait(*pending.gathered);
+  communication_.wait(*pending.compute, *pending.gathered);
   pending.compute = nullptr;
 }
 

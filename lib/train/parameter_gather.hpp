@@ -3,6 +3,7 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "train/buckets.hpp"
+#include "train/communication_queue.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,8 @@ namespace gpt {
 class ParameterGather {
 public:
   /// Keeps references to all of these.
-  ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params, Queue& communication);
+  ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params,
+                  CommunicationQueue& communication);
 
   /// This rank's parts of the bucket are updated, on `compute`, where nothing may use the bucket from now on
   /// until wait().
@@ -34,8 +36,7 @@ private:
   const Buckets& buckets_;
   Comm& comm_;
   Tensor params_;
-  Queue& communication_;
-  std::unique_ptr<Event> updated_;
+  CommunicationQueue& communication_;
   std::vector<Pending> pending_;  // of each bucket
 };
 

@@ -1,5 +1,7 @@
 #include "train/rank_times.hpp"
 
+#include "comm/messages.hpp"
+
 #include <exception>
 
 namespace gpt {
@@ -7,10 +9,7 @@ namespace gpt {
 RankTimes::RankTimes(const World& world, int64_t interval)
     : world_(world), interval_(interval), gathers_(std::make_unique<std::deque<Gather>>()) {
   const Watchdog::Waiting waiting(world.watchdog());
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(world.world(), &copy));
-  comm_.reset(copy);
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
+  comm_ = duplicate(world.world());
 }
 
 RankTimes::~RankTimes() {

@@ -2,7 +2,6 @@
 
 #include "base/contracts.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace gpt {
@@ -16,22 +15,21 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       ops_(device.ops()),
       gradients_(gradients),
       buckets_(layout, bucket_bytes),
-      shards_(sharded_params ? owned_shards(buckets_, comm) : whole_shards(buckets_)),
+      parts_(sharded_params ? owned_parts(buckets_, comm) : all_parts(buckets_)),
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
-      gradients_ready_(device.make_event()),
       reduced_(device.make_event()),
-      queue_(device.make_communication_queue()) {
-  if (shards_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, *queue_);
+      communication_(device) {
+  if (parts_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, communication_);
 }
 
 Write Reducer::begin_micro(bool last, Queue& compute) {
   const bool first = std::exchange(step_begins_, false);
   compute_ = last ? &compute : nullptr;
-  sections_missing_ = buckets_.sections();
+  sections_missing_ = buckets_.section_counts();
   // Backward does not write there, and the last reduce_scatter left anything in it.
-  if (first && shards_.sharded)
+  if (first && parts_.sharded)
     for (const Range& gap : padding_) compute.zero(gradients_.flat(gap));
   if (tree_ == nullptr) return first ? Write::overwrite : Write::accumulate;
   if (first)
@@ -54,38 +52,22 @@ void Reducer::after_gradients(int64_t section) {
 
 void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
-  const std::vector<Tensor> subtrees =
-      tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector<Tensor>{};
-  hand_over();
-  StepClock* const clock = clock_;
-  if (clock != nullptr) queue_->host([clock] { clock->begin_reduction(); });
-  if (tree_ != nullptr && shards_.sharded)
-    tree_->comm().reduce_scatter_subtrees(sum, subtrees, *queue_);
-  else if (tree_ != nullptr)
-    tree_->comm().sum_subtrees(sum, subtrees, *queue_);
-  else if (shards_.sharded)
-    comm_.reduce_scatter(sum, *queue_);
-  else
-    comm_.all_reduce(sum, sum, *queue_);
-  if (clock != nullptr) queue_->host([clock] { clock->end_reduction(); });
+  const std::vector<Tensor> summands =
+      tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector{sum};
+  const Receivers receivers = parts_.sharded ? Receivers::owners : Receivers::all;
+  communication_.start(*compute_, [&](Queue& queue) { comm_.sum(sum, summands, receivers, queue); });
 }
 
-void Reducer::hand_over() {
-  compute_->record(*gradients_ready_);
-  queue_->wait(*gradients_ready_);
+void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
+  communication_.start(compute, [&](Queue& queue) { comm_.all_reduce(data, data, queue); });
+  communication_.record(*reduced_);
+  communication_.wait(compute, *reduced_);
 }
 
 void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   expects(compute_ == &compute);
   const Tensor loss = tree_ != nullptr ? tree_->losses() : loss_of_micro(scalars);
-  hand_over();
-  comm_.all_reduce(loss, loss, *queue_);  // the tree's: exact, all terms but one are 0
-  queue_->record(*reduced_);
-  {
-    std::optional<StepClock::Wait> wait;
-    if (clock_ != nullptr) wait.emplace(*clock_);
-    compute.wait(*reduced_);
-  }
+  sum_over_ranks(loss, compute);  // the tree's: exact, all terms but one are 0
   if (tree_ != nullptr) {
     constexpr auto sum = static_cast<int64_t>(StepScalar::loss_sum);
     ops_.sum_in_order(scalars.flat({sum, sum + 1}), loss, compute);
@@ -97,22 +79,19 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
 }
 
 void Reducer::sum_squares(Queue& compute) {
-  if (!shards_.sharded) return ops_.square_sums(block_sums_, gradients_, compute);
+  if (!parts_.sharded) return ops_.square_sums(block_sums_, gradients_, compute);
   compute.zero(block_sums_);
-  for (const Range& range : shards_.counted) {
+  for (const Range& range : parts_.counted) {
     const Range blocks{range.begin / Layout::block, ceil_div(range.end, Layout::block)};
     ops_.square_sums(block_sums_->flat(blocks), gradients_.flat(range), compute);
   }
   // Exact: of the terms of each block all but one are 0.
-  hand_over();
-  comm_.all_reduce(block_sums_, block_sums_, *queue_);
-  queue_->record(*reduced_);
-  compute.wait(*reduced_);
+  sum_over_ranks(block_sums_, compute);
 }
 
 void Reducer::update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute) {
   for (int64_t bucket = buckets_.count() - 1; bucket >= 0; --bucket) {
-    step(shards_.updated[static_cast<size_t>(bucket)]);
+    step(parts_.updated[static_cast<size_t>(bucket)]);
     if (gather_) gather_->start(bucket, compute);
   }
 }

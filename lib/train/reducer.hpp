@@ -4,10 +4,10 @@
 #include "device/device.hpp"
 #include "model/gpt.hpp"
 #include "train/buckets.hpp"
+#include "train/communication_queue.hpp"
 #include "train/gradient_tree.hpp"
 #include "train/parameter_gather.hpp"
-#include "train/shards.hpp"
-#include "train/step_clock.hpp"
+#include "train/owned_parts.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -26,7 +26,8 @@ public:
 
   /// @param sharded_params  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is
   ///                        spread by update(). Empty: as above
-  /// @param tree            sums along the reduction tree; null: as `comm` sums
+  /// @param tree            this rank's leaves, where `comm` sums along the tree over them; null: one sum of
+  ///                        its micro-batches
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
           Tensor sharded_params, GradientTree* tree);
 
@@ -54,31 +55,30 @@ public:
   /// collective calls is possible only after it.
   void wait_for_params();
 
-  /// From now on `clock` hears when the host waits and when sums are under way; null: nobody does.
-  void measure(StepClock* clock) { clock_ = clock; }
+  /// From now on `clock` hears when the host waits and when sums and parameters are under way; null: nobody
+  /// does.
+  void measure(StepClock* clock) { communication_.measure(clock); }
 
   const Buckets& buckets() const { return buckets_; }
-  const Shards& shards() const { return shards_; }
+  const OwnedParts& parts() const { return parts_; }
 
 private:
   void reduce(int64_t bucket);
-  void hand_over();  ///< to the queue of communication: what was given to compute so far
+  void sum_over_ranks(Tensor data, Queue& compute);
   void sum_squares(Queue& compute);
 
   Comm& comm_;
   Ops& ops_;
   Tensor gradients_;
   const Buckets buckets_;
-  const Shards shards_;
+  const OwnedParts parts_;
   const std::vector<Range> padding_;  // of the Layout
   GradientTree* const tree_;
   std::vector<int64_t> sections_missing_;  // of each bucket, in this micro-batch
   TensorBuffer block_sums_;                // f64, one for each block of the Layout
-  std::unique_ptr<Event> gradients_ready_;
   std::unique_ptr<Event> reduced_;
   std::optional<ParameterGather> gather_;
-  StepClock* clock_ = nullptr;
-  std::unique_ptr<Queue> queue_;  // of communication; its end comes before that of what it works on
+  CommunicationQueue communication_;  // its end comes before that of what it works on
   Queue* compute_ = nullptr;      // of the micro-batch under way; null when it is not the last
   bool step_begins_ = true;
 };

@@ -11,8 +11,8 @@ namespace gpt {
 struct StepTimes {
   double compute = 0.0;  ///< all but the wait: reading, forward, backward, update
   double wait = 0.0;     ///< the host waits for communication
-  double reduce =
-      0.0;  ///< communication is under way, beside the compute or not, waits for other ranks in it
+  double reduce = 0.0;   ///< communication is under way, beside the compute or not, waits for other ranks in
+                         ///< it; an operation counts in the step in which it ends
 
   StepTimes& operator+=(const StepTimes& other) {
     compute += other.compute;
@@ -32,12 +32,12 @@ public:
   void begin() {
     begun_ = Clock::now();
     waited_ = 0.0;
-    reduced_ = 0.0;
+    reduced_before_ = reduced_;
   }
 
   /// The step since begin().
   StepTimes times() const {
-    return {.compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_};
+    return {.compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_ - reduced_before_};
   }
 
   /// While it lives, the host waits for communication.
@@ -55,8 +55,8 @@ public:
   };
 
   // From the thread of a communication queue, around an operation.
-  void begin_reduction() { reduction_ = Clock::now(); }
-  void end_reduction() { reduced_ = reduced_ + seconds_since(reduction_); }
+  void begin_operation() { operation_ = Clock::now(); }
+  void end_operation() { reduced_ = reduced_ + seconds_since(operation_); }
 
 private:
   static double seconds_since(Clock::time_point start) {
@@ -66,8 +66,9 @@ private:
   Watchdog& watchdog_;
   Clock::time_point begun_ = Clock::now();
   double waited_ = 0.0;
-  Clock::time_point reduction_;       // the queue's alone
-  std::atomic<double> reduced_{0.0};  // written by the queue while the host waits or computes
+  double reduced_before_ = 0.0;       // the step
+  Clock::time_point operation_;       // the queue's alone
+  std::atomic<double> reduced_{0.0};  // so far; only the queue writes, while the host waits or computes
 };
 
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 #include "device/dtype.hpp"
+#include "train/buckets.hpp"
 
 #include <algorithm>
 
@@ -18,15 +19,13 @@ std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfi
 
   double now = unit * (layers * block + 3.0 * head);
   std::vector<ReadyGradients> sections;
-  const auto add = [&](int64_t section) {
-    sections.push_back({layout.sections()[static_cast<size_t>(section)].range, now});
-  };
-  add(layout.norm_section());
-  for (int64_t layer = config.layers - 1; layer >= 0; --layer) {
+  for (const Range& range : layout.ranges_in_backward_order()) sections.push_back({range, now});
+  // The norm is complete with the head, then comes block after block, and the embeddings with the last one.
+  for (int64_t done = 1; done <= config.layers; ++done) {
     now += unit * 2.0 * block;
-    add(layout.block_section(layer));
+    sections[static_cast<size_t>(done)].ready = now;
   }
-  add(layout.embedding_section());
+  sections.back().ready = now;
   return sections;
 }
 
@@ -40,16 +39,15 @@ std::vector<ReadyGradients> ready_gradients(int64_t elements, int64_t layers, do
   return sections;
 }
 
-std::vector<Bucket> buckets_of(std::span<const ReadyGradients> sections, double bucket_bytes) {
-  std::vector<Bucket> buckets;
-  int64_t begin = -1;  // of the last bucket
-  for (const ReadyGradients& section : sections) {
-    const double bytes = static_cast<double>(section.elements.size()) * size_of(DType::f32);
-    if (section.elements.end == begin && buckets.back().bytes < bucket_bytes)
-      buckets.back() = {section.ready, buckets.back().bytes + bytes};
-    else
-      buckets.push_back({section.ready, bytes});
-    begin = section.elements.begin;
+std::vector<Bucket> buckets_of(std::span<const ReadyGradients> sections, int64_t bucket_bytes) {
+  std::vector<Range> ranges;
+  for (const ReadyGradients& section : sections) ranges.push_back(section.elements);
+  const std::vector<int64_t> joined = join_neighbours(ranges, bucket_bytes);
+  std::vector<Bucket> buckets(joined.empty() ? 0 : static_cast<size_t>(joined.back()) + 1);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    Bucket& bucket = buckets[static_cast<size_t>(joined[i])];
+    bucket.ready = sections[i].ready;
+    bucket.bytes += static_cast<double>(ranges[i].size() * size_of(DType::f32));
   }
   return buckets;
 }

@@ -3,6 +3,7 @@
 #include "base/integers.hpp"
 #include "comm/collective_cost.hpp"
 #include "model/layout.hpp"
+#include "train/options.hpp"
 
 #include <cstdint>
 #include <span>
@@ -32,13 +33,12 @@ struct Message {
   double seconds = 0.0;  ///< that it takes alone
 };
 
-/// Buckets as the Reducer makes them: neighbours that are complete one after the other, until they have
-/// `bucket_bytes`.
+/// Buckets as the Reducer makes them (join_neighbours).
 struct Bucket {
   double ready = 0.0;
   double bytes = 0.0;
 };
-std::vector<Bucket> buckets_of(std::span<const ReadyGradients> sections, double bucket_bytes);
+std::vector<Bucket> buckets_of(std::span<const ReadyGradients> sections, int64_t bucket_bytes);
 
 /// When the last of `messages` has travelled: one at a time, in their order, each not before it is ready.
 double pipeline_end(std::span<const Message> messages);
@@ -48,7 +48,7 @@ struct StepShape {
   std::vector<ReadyGradients> gradients;
   double compute = 0.0;    ///< seconds until backward is over
   double optimizer = 0.0;  ///< seconds after communication
-  double bucket_bytes = 25 << 20;
+  int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   /// Seconds of a computing core that one second of communication takes; 0 where it has a core of its own.
   double thread_share = 0.0;
 };

@@ -10,6 +10,7 @@
 #include "train/announcement.hpp"
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
+#include "train/flat_buffers.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
@@ -22,6 +23,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -35,6 +37,16 @@ double seconds_since(Clock::time_point start) {
 /// Tokens on the host with the shape of `like`, to copy from: Queue::copy only reads its source.
 Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
   return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
+}
+
+/// The host's copy of them is gone before other buffers come.
+void set_initial_weights(Tensor params, const Layout& layout, const TrainOptions& options, Device& device) {
+  std::vector<float> weights(static_cast<size_t>(layout.size()));
+  const Tensor host(weights.data(), DType::f32, {layout.size()});
+  initialize_weights(layout, options.model, options.seed, host);
+  const std::unique_ptr<Queue> queue = device.make_queue();
+  queue->copy(params, host);
+  queue->synchronize();
 }
 
 /// A tick for every section of the model, on its way to whoever listens.
@@ -95,7 +107,8 @@ struct Trainer::Impl {
   std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  Impl(const World& ranks, Device& processor, Comm& group, TreeComm* tree, PreparedRun& run, Console& speaker)
+  Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker,
+       FlatBuffers buffers)
       : world(ranks),
         device(processor),
         comm(group),
@@ -108,20 +121,20 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        params(initial_params()),
-        gradients(reduced_memory(), DType::f32, {layout.size()}),
+        params(std::move(buffers.params)),
+        gradients(std::move(buffers.gradients)),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
-        leaves(tree == nullptr ? std::nullopt
-                               : std::optional<GradientTree>(std::in_place, *tree, device, gradients,
-                                                             plan.leaves, plan.all_leaves)),
+        leaves(plan.leaves.empty()
+                   ? std::nullopt
+                   : std::optional<GradientTree>(std::in_place, device, gradients, plan.leaves, plan.all_leaves)),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
         clock(world.watchdog()),
-        reducer(layout, comm, device, gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20),
+        reducer(layout, comm, device, gradients, options.bucket_bytes(),
                 options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
         listener(reducer, world.watchdog()),
-        optimizer(layout, device, params, gradients, options, reducer.shards().all_updated()),
+        optimizer(layout, device, params, gradients, options, reducer.parts().all_updated()),
         scalars(device),
         state(run.state) {
     reducer.measure(&clock);
@@ -130,12 +143,6 @@ struct Trainer::Impl {
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
     if (!start.start.file.empty()) load(start.start.file);
-  }
-
-  /// Where buffers lie that all ranks sum or spread.
-  Allocator& reduced_memory() const {
-    Allocator* const shared = comm.allocator();
-    return shared != nullptr ? *shared : device;
   }
 
   MemoryEstimate memory() const {
@@ -153,18 +160,6 @@ struct Trainer::Impl {
     std::vector<DeviceState> states = {whole_state("params", params)};
     for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
     return states;
-  }
-
-  /// The host's copy of initial weights is gone before other buffers come.
-  TensorBuffer initial_params() const {
-    TensorBuffer buffer(options.zero == "0" ? device : reduced_memory(), DType::f32, {layout.size()});
-    if (!start.start.file.empty()) return buffer;
-    std::vector<float> weights(static_cast<size_t>(layout.size()));
-    const Tensor host(weights.data(), DType::f32, {layout.size()});
-    initialize_weights(layout, options.model, options.seed, host);
-    queue->copy(buffer, host);
-    queue->synchronize();
-    return buffer;
   }
 
   void load(const std::string& file) {
@@ -192,6 +187,7 @@ struct Trainer::Impl {
 
   void run(const std::string& run_folder);
   void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
+  void end_what_is_under_way();
   void share_times();
   void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
@@ -215,8 +211,14 @@ void Trainer::Impl::run(const std::string& run_folder) {
     rank_times.emplace(world, std::max(options.log_every, shortest_interval));
   }
   // The reader, which may hang on a disk, outlives the loop.
-  world.watchdog().limit_unwinding(
-      [&] { take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder); });
+  world.watchdog().limit_unwinding([&] {
+    try {
+      take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder);
+    } catch (const SharedError&) {
+      end_what_is_under_way();
+      throw;
+    }
+  });
   while (rank_times && rank_times->pending()) report_ranks(rank_times->receive(true));
   rank_times.reset();
 }
@@ -233,6 +235,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     scalars.reset(*queue);
     backward(batch);
     reducer.finish(scalars.device(), options.clip, *queue);
+    fault_point("update");
     reducer.update(
         [&](const std::vector<Range>& ranges) {
           optimizer.step(state.step, rate, scalars.device(), ranges, *queue);
@@ -259,6 +262,13 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
   report(scalars.receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+}
+
+/// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other ranks
+/// still send into this one's buffers must arrive before they are gone.
+void Trainer::Impl::end_what_is_under_way() {
+  reducer.wait_for_params();
+  queue->synchronize();
 }
 
 void Trainer::Impl::share_times() {
@@ -339,9 +349,17 @@ void Trainer::Impl::save(const std::string& run_folder) {
   }
 }
 
-Trainer::Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run,
-                 Console& console)
-    : impl_(std::make_unique<Impl>(world, device, comm, tree, run, console)) {}
+Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
+  const TrainOptions& options = run.options;
+  const Layout layout(options.model);
+  FlatBuffers buffers(world, device, comm, layout.size(), options.zero != "0", [&](const Tensor& params) {
+    if (run.start.file.empty()) set_initial_weights(params, layout, options, device);
+  });
+  world.everywhere([&] {
+    impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers));
+  });
+}
+
 Trainer::~Trainer() = default;
 
 void Trainer::run(const std::string& run_folder, const RunFolder* held) {

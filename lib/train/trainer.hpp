@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/tree_comm.hpp"
+#include "comm/comm.hpp"
 #include "comm/world.hpp"
 #include "device/device.hpp"
 #include "train/console.hpp"
@@ -17,9 +17,9 @@ namespace gpt {
 class Trainer {
 public:
   /// Allocates, and loads the checkpoint of `run.start` or makes initial weights. Keeps references to all of
-  /// these.
-  /// @param tree  `comm` itself if it sums along the tree of leaves, and then gradients are; else null
-  Trainer(const World& world, Device& device, Comm& comm, TreeComm* tree, PreparedRun& run, Console& console);
+  /// these. Collective.
+  /// @param comm  with --reduction tree over the leaves of the run's plan
+  Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console);
   ~Trainer();
 
   /// Trains to the end: writes journal, progress and checkpoints into `run_folder`. Collective.

@@ -14,9 +14,7 @@
 #include "train/threads.hpp"
 #include "train/trainer.hpp"
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 
 namespace gpt {
 namespace {
@@ -25,16 +23,13 @@ namespace {
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Comm> comm;
-  TreeComm* tree = nullptr;  ///< `comm`, if gradients are summed along the tree of leaves
 };
 
 /// Settles what `auto` means for a run's gradients and writes it down with the run.
 TrainOptions settle_sums(Console& console, const World& world, Device& device, PreparedRun& run) {
   TrainOptions options = run.options;
-  const int64_t gradients = Layout(options.model).size() * size_of(DType::f32);
-  const int64_t bucket = std::min(gradients, static_cast<int64_t>(options.bucket_mb * 0x1p20));
-  const CommChoice choice = choose_comm(world, device, options, std::max<int64_t>(bucket, 4096),
-                                        run.comm_choice, [&](const std::string& line) { console.say(line); });
+  const CommChoice choice = choose_comm(world, device, options, run.comm_choice,
+                                        [&](const std::string& line) { console.say(line); });
   options.reduction = choice.reduction;
   options.inter = choice.inter;
   run.comm_choice = to_text(choice);
@@ -46,15 +41,13 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   fault_point("comm");
   Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
-  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run) : given;
+  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run)
+                                              : with_any_sums(given, world);
   const CommPlan plan = comm_plan(options);
-  if (plan.reduction == Reduction::tree && run != nullptr) {
-    std::unique_ptr<TreeComm> tree = make_tree_comm(world, plan, leaves_of_ranks(options, world.size()));
-    backend.tree = tree.get();
-    backend.comm = std::move(tree);
-  } else {
-    backend.comm = make_comm(world, plan);
-  }
+  // Only what is trained has leaves.
+  backend.comm = plan.reduction == Reduction::tree && run != nullptr
+                     ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
+                     : make_comm(world, plan);
   announce_ranks(console, world, threads, *backend.device, *backend.comm);
   return backend;
 }
@@ -110,11 +103,9 @@ void train(Console& console, const World& world, PreparedRun& run) {
       if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
     });
     announce_run(console, world, run);
-    std::optional<Trainer> trainer;
-    world.everywhere(
-        [&] { trainer.emplace(world, *backend.device, *backend.comm, backend.tree, run, console); });
-    trainer->run(run.options.out, folder.get());
-    print_sample(console, world, *trainer, run.options.sample_tokens);
+    Trainer trainer(world, *backend.device, *backend.comm, run, console);
+    trainer.run(run.options.out, folder.get());
+    print_sample(console, world, trainer, run.options.sample_tokens);
   });
 }
 

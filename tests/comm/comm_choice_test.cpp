@@ -1,6 +1,7 @@
 #include "train/comm_choice.hpp"
 
 #include "comm/every_comm.hpp"
+#include "comm/trainee.hpp"
 
 #include <doctest/doctest.h>
 #include <string>
@@ -14,19 +15,22 @@ TEST_CASE("all ranks choose alike, and a resumed run takes the choice over witho
     const auto world = test::make_world(layout);
     TrainOptions options;
     options.reduction = options.inter = "auto";
+    options.model = test::Trainee::config();
+    options.bucket_mb = 0.02;
+    options.zero = world->nodes() > 1 ? "1" : "0";
     std::vector<std::string> said;
     const auto say = [&](const std::string& line) { said.push_back(line); };
-    const CommChoice choice = choose_comm(*world, *device, options, 40960, "", say);
+    const CommChoice choice = choose_comm(*world, *device, options, "", say);
     const std::string text = to_text(choice);
     CHECK(test::same_everywhere(text.data(), text.size()));
     CHECK(said.size() == (world->size() > 1 ? 1 : 0));
 
     said.clear();
-    CHECK(choose_comm(*world, *device, options, 40960, text, say) == choice);
+    CHECK(choose_comm(*world, *device, options, text, say) == choice);
     CHECK(said.empty());
 
     options.bucket_mb = 7;
-    choose_comm(*world, *device, options, 40960, text, say);
+    choose_comm(*world, *device, options, text, say);
     REQUIRE_FALSE(said.empty());
     CHECK(said.back().find("may differ from the resumed run's") != std::string::npos);
   }

@@ -32,7 +32,7 @@ std::vector<Range> Trainee::leaves_of_ranks(int ranks, int64_t micro_batch) {
   return leaves;
 }
 
-Trainee::Trainee(Comm& comm, TreeComm* tree, const TraineeOptions& options)
+Trainee::Trainee(Comm& comm, const TraineeOptions& options)
     : comm_(comm),
       options_(options),
       layout_(config()),
@@ -44,12 +44,12 @@ Trainee::Trainee(Comm& comm, TreeComm* tree, const TraineeOptions& options)
              {.weights = params_, .matrices = params_, .gradients = gradients_}),
       reducer_(layout_, comm, *device_, gradients_, static_cast<int64_t>(options.bucket_mb * 0x1p20),
                options.sharded ? *params_ : Tensor{},
-               tree == nullptr
+               !options.leaves
                    ? nullptr
-                   : &tree_.emplace(*tree, *device_, gradients_, leaves_of(comm, options.micro_batch),
+                   : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
                                     ceil_div(global_batch, options.micro_batch))),
       optimizer_(layout_, *device_, params_, gradients_, optimizer_options(),
-                 reducer_.shards().all_updated()),
+                 reducer_.parts().all_updated()),
       scalars_(*device_),
       mine_(part_of(global_batch, comm.size(), comm.rank())) {
   if (tree_) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/tree_comm.hpp"
+#include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
 #include "train/adamw.hpp"
@@ -28,6 +28,7 @@ struct TraineeOptions {
   int64_t micro_batch = 2;
   double bucket_mb = 0.02;
   bool sharded = false;  ///< ZeRO-1
+  bool leaves = false;   ///< each micro-batch is a leaf of the tree that the Comm sums along
   /// What the optimizer is started with beside fixed weights: the files of a checkpoint, or empty.
   std::string checkpoint;
 };
@@ -38,8 +39,8 @@ public:
   static constexpr int64_t global_batch = 17;  // divides by none of the rank counts
   static const GptConfig& config();
 
-  /// @param tree  `comm` itself, to sum along leaves of micro_batch sequences; else null. Collective.
-  Trainee(Comm& comm, TreeComm* tree, const TraineeOptions& options);
+  /// Collective.
+  Trainee(Comm& comm, const TraineeOptions& options);
 
   void train(int64_t steps);
 

@@ -60,13 +60,13 @@ TEST_CASE("whoever holds which leaves, the tree's sum has the same bits") {
         };
         Held held(*comm, aligned_subtrees(mine, leaves), leaves, count);
         Guarded<float> out(*comm, count);
-        comm->reduce_scatter_subtrees(out.tensor(), held.tensors, *queue);
+        comm->sum(out.tensor(), held.tensors, Receivers::owners, *queue);
         CHECK(out.differences(comm->owned(count), expected) == 0);
         CHECK(out.differences(comm->tail(count), expected) == 0);
-        comm->sum_subtrees(out.tensor(), held.tensors, *queue);
+        comm->sum(out.tensor(), held.tensors, Receivers::all, *queue);
         CHECK(out.differences({0, count}, expected) == 0);
         CHECK(out.intact());
-        comm->sum_subtrees(held.tensors.front(), held.tensors, *queue);
+        comm->sum(held.tensors.front(), held.tensors, Receivers::all, *queue);
         CHECK(held.arrays.front().differences({0, count}, expected) == 0);
       }
     }

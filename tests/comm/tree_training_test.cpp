@@ -1,5 +1,6 @@
 #include "comm/layouts.hpp"
 #include "comm/trainee.hpp"
+#include "comm/tree_comm.hpp"
 #include "comm/world.hpp"
 
 #include <cmath>
@@ -14,38 +15,15 @@ using test::Outcome;
 using test::Trainee;
 using test::TraineeOptions;
 
-/// The tree of one rank that has all leaves: its only node is the sum.
-class Alone : public TreeComm {
-public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  std::string name() const override { return "alone"; }
-  void all_reduce(Tensor out, Tensor in, Queue& queue) override { comm_->all_reduce(out, in, queue); }
-  void reduce_scatter(Tensor data, Queue& queue) override { comm_->reduce_scatter(data, queue); }
-  void all_gather(Tensor data, Queue& queue) override { comm_->all_gather(data, queue); }
-  void broadcast(Tensor data, int root, Queue& queue) override { comm_->broadcast(data, root, queue); }
-  void barrier(Queue& queue) override { comm_->barrier(queue); }
-  Range owned(int64_t count) const override { return comm_->owned(count); }
-  void sum_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue&) override {
-    CHECK(subtrees.size() == 1);
-    CHECK(subtrees.front().raw() == out.raw());
-  }
-  void reduce_scatter_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue& queue) override {
-    sum_subtrees(out, subtrees, queue);
-  }
-
-private:
-  std::unique_ptr<Comm> comm_ = make_mpi_comm(MPI_COMM_SELF);
-};
-
 struct Bits {
   std::vector<double> losses, norms;
   std::vector<float> params;
   bool operator==(const Bits&) const = default;
 };
 
-Bits trained(TreeComm& comm, const TraineeOptions& options) {
-  Trainee trainee(comm, &comm, options);
+Bits trained(Comm& comm, TraineeOptions options) {
+  options.leaves = true;
+  Trainee trainee(comm, options);
   trainee.train(3);
   Outcome outcome = trainee.outcome();
   return {outcome.losses, outcome.norms, std::move(outcome.params)};
@@ -57,10 +35,10 @@ TEST_CASE("training along the tree of leaves has the same bits on any number of 
   int argc = 0;
   char** argv = nullptr;
   const World world(argc, argv);
-  Alone alone;
+  const auto alone = make_mpi_comm(MPI_COMM_SELF);  // with all leaves, of which the only subtree is the sum
   for (const int64_t micro_batch : {int64_t{1}, int64_t{2}}) {
     const TraineeOptions options{.micro_batch = micro_batch, .checkpoint = {}};
-    const Bits expected = trained(alone, options);
+    const Bits expected = trained(*alone, options);
     CHECK(std::isfinite(expected.norms.back()));
     for (const std::string& layout : test::layouts_for(world.size())) {
       INFO("micro-batch ", micro_batch, ", layout ", layout);
@@ -76,11 +54,10 @@ TEST_CASE("training along the tree of leaves has the same bits on any number of 
 }
 
 TEST_CASE("the tree's training is that of plain sums to rounding") {
-  Alone alone;
-  const auto comm = make_mpi_comm(MPI_COMM_SELF);
+  const auto alone = make_mpi_comm(MPI_COMM_SELF);
   const TraineeOptions options{.checkpoint = {}};
-  const Bits tree = trained(alone, options);
-  Trainee plain(*comm, nullptr, options);
+  const Bits tree = trained(*alone, options);
+  Trainee plain(*alone, options);
   plain.train(3);
   const Outcome outcome = plain.outcome();
   for (size_t i = 0; i < tree.losses.size(); ++i)

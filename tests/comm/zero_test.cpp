@@ -76,7 +76,7 @@ private:
 };
 
 Outcome trained(Comm& comm, bool sharded, double bucket_mb) {
-  Trainee trainee(comm, nullptr, {.bucket_mb = bucket_mb, .sharded = sharded, .checkpoint = {}});
+  Trainee trainee(comm, {.bucket_mb = bucket_mb, .sharded = sharded, .checkpoint = {}});
   trainee.train(4);
   return trainee.outcome();
 }
@@ -142,8 +142,8 @@ TEST_CASE("with every implementation's own reduce-scatter sharded state trains a
 TEST_CASE("a rank holds moments only for what it updates") {
   const auto world = make_world("");
   const auto comm = make_mpi_comm(world->world());
-  const Trainee whole(*comm, nullptr, {.bucket_mb = 25.0, .sharded = false, .checkpoint = {}});
-  const Trainee sharded(*comm, nullptr, {.bucket_mb = 25.0, .sharded = true, .checkpoint = {}});
+  const Trainee whole(*comm, {.bucket_mb = 25.0, .sharded = false, .checkpoint = {}});
+  const Trainee sharded(*comm, {.bucket_mb = 25.0, .sharded = true, .checkpoint = {}});
   const int64_t all = whole.optimizer().state_bytes();
   CHECK(all == 8 * whole.layout().size());
   const int64_t tails = 8 * world->size() * Comm::alignment * sharded.reducer().buckets().count();
@@ -161,7 +161,7 @@ TEST_CASE("checkpoints are the same file with and without sharded state, and ser
   header.model = Trainee::config();
   header.tokenizer = "t";
   const auto save = [&](bool sharded) {
-    Trainee trainee(same, nullptr, {.sharded = sharded, .checkpoint = {}});
+    Trainee trainee(same, {.sharded = sharded, .checkpoint = {}});
     trainee.train(4);
     const std::string path = folder.path + (sharded ? "/sharded" : "/whole");
     save_checkpoint(path, header, trainee.layout(), trainee.saved_parts().state(), *world);
@@ -172,7 +172,7 @@ TEST_CASE("checkpoints are the same file with and without sharded state, and ser
 
   // On these ranks, on fewer, and on one: what was loaded is what is in the file, and training goes on alike.
   const auto resumed = [&](Comm& group, bool shards) {
-    Trainee trainee(group, nullptr, {.sharded = shards, .checkpoint = sharded});
+    Trainee trainee(group, {.sharded = shards, .checkpoint = sharded});
     const Outcome loaded = trainee.outcome();
     trainee.train(2);
     return std::pair{loaded, trainee.outcome()};
@@ -196,7 +196,7 @@ TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {
   const auto queue = device->make_queue();
   const Layout layout({.layers = 3, .heads = 4, .width = 256, .context = 33, .vocabulary = 777});
   const Buckets buckets(layout, int64_t{1} << 20);
-  const std::vector<Range> updated = owned_shards(buckets, *comm).all_updated();
+  const std::vector<Range> updated = owned_parts(buckets, *comm).all_updated();
   std::vector<std::vector<float>> memory;
   DeviceState state{.name = "m", .shards = {}};
   for (const Range& range : updated) {

@@ -80,18 +80,52 @@ class Failures(SystemTest):
                     self.assertEqual(run.checkpoints(), expected)
                     self.assertEqual(list(run.folder.glob("checkpoints/*.partial")), [])
 
+    def test_a_rank_without_memory_ends_the_job(self):
+        """The ranks of a node share memory that they allocate together: the others must not wait there."""
+        for point, zero in (("memory", 0), ("memory.shared", 0), ("memory", 1), ("memory.shared", 1)):
+            for layout in ("3", "2,1"):
+                with self.subTest(point=point, zero=zero, layout=layout):
+                    out = self.path(f"{point}-{zero}-{layout}")
+                    done = self.start(
+                        self.synth(),
+                        out,
+                        ranks=3,
+                        environment={"GPT_FAULT": f"{point}:throw@rank=1"},
+                        steps=2,
+                        zero=zero,
+                        node_layout=layout,
+                    )
+                    self.assert_refused(done, FAILED, "rank 1 on ", f"fault injected at '{point}'")
+                    self.assert_nothing_runs(out)
+
     def test_a_killed_rank_ends_the_job(self):
         done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)
         self.assertNotEqual(done.code, 0, str(done))
         self.assertRegex(done.err, r"rank 1\b", str(done))
         self.assertEqual(run.checkpoints(), ["step-00000002.h5"])
 
+    def test_a_rank_that_fails_when_all_is_done_ends_the_job(self):
+        for ranks, action, code in ((None, "throw", FAILED), (2, "throw", FAILED), (3, "kill", None)):
+            with self.subTest(ranks=ranks, action=action):
+                fault = f"end:{action}@rank={ranks - 1 if ranks else 0}"
+                done, run = self.fail_with(fault, f"{action}{ranks}", ranks, prepared=False)
+                self.assertNotEqual(done.code, 0, str(done))
+                self.assertEqual(done.code, code or done.code, str(done))
+                self.assertEqual(len(run.checkpoints()), 3)
+                if code:
+                    self.assertEqual(done.err.count("fault injected at 'end'"), 1, str(done))
+
     def test_numbers_that_go_bad_end_the_run_and_save_nothing(self):
-        for ranks in (None, 2):
-            with self.subTest(ranks=ranks):
-                out = self.path(f"np{ranks}")
+        # With ZeRO parameters are on their way between the ranks when the numbers turn out to be bad.
+        sharded = {"zero": 1, "node_layout": "1,1", "width": 256, "global_batch": 4}
+        for name, ranks, changes in (("alone", None, {}), ("pair", 2, {}), ("sharded", 2, sharded)):
+            with self.subTest(name):
+                out = self.path(name)
                 done = self.start(
-                    self.synth(), out, ranks=ranks, steps=40, lr=9e5, clip=0, warmup=0, save_every=1, keep=100
+                    self.synth(),
+                    out,
+                    ranks=ranks,
+                    **{"steps": 40, "lr": 9e5, "clip": 0, "warmup": 0, "save_every": 1, "keep": 100} | changes,
                 )
                 self.assertEqual(done.code, BAD_NUMBERS, str(done))
                 said = re.findall(r"(?m)^gpt_mpi: .*?\bstep (\d+)\b", done.err)

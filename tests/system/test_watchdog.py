@@ -326,9 +326,15 @@ class Verdicts(SystemTest):
 
 class Stragglers(SystemTest):
     def test_a_slow_rank_is_reported(self):
+        self.assert_reported("step")
+
+    def test_a_rank_whose_parameters_the_others_wait_for_is_reported(self):
+        self.assert_reported("update", zero=1)
+
+    def assert_reported(self, point, **changes):
         out = self.path("out")
-        fault = {"GPT_FAULT": f"step:delay={80 if SANITIZED else 20}@rank=1"}
-        done = self.start(self.synth(), out, ranks=3, environment=fault, steps=45, log_every=10)
+        fault = {"GPT_FAULT": f"{point}:delay={80 if SANITIZED else 20}@rank=1"}
+        done = self.start(self.synth(), out, ranks=3, environment=fault, steps=45, log_every=10, **changes)
         self.assertEqual(done.code, 0, str(done))
         self.assertEqual(len(re.findall(r"(?m)^warning: rank 1 on \S+ is slow", done.out)), 1, str(done))
         reports = Run(out).events("ranks")

@@ -1,6 +1,10 @@
 #include "train/comm_choice.hpp"
 
+#include "base/error.hpp"
+#include "train/comm_plan.hpp"
+
 #include <doctest/doctest.h>
+#include <functional>
 
 namespace gpt {
 namespace {
@@ -47,6 +51,68 @@ TEST_CASE("only what is left open and makes a difference is measured") {
   TrainOptions sharded = options_of("auto", "ring");
   sharded.zero = "node";
   CHECK(names(sharded, 4, 8) == "hierarchical/ring ");
+}
+
+TEST_CASE("what is rounded between nodes has one way, but parameters have several") {
+  TrainOptions options = options_of("auto", "auto");
+  for (const char* wire : {"bf16", "fp32,bf16", "bf16,bf16"}) {
+    options.wire = wire;
+    for (const char* zero : {"0", "node"}) {
+      options.zero = zero;
+      CHECK(names(options, 4, 8) == "hierarchical/ring ");
+    }
+    options.zero = "1";
+    CHECK(names(options, 4, 8) == "hierarchical/ring hierarchical/mpi hierarchical/halving ");
+  }
+  options.wire = "bf16,fp32";
+  CHECK(names(options, 2, 8) == "hierarchical/ring hierarchical/mpi ");
+}
+
+TEST_CASE("what is not settled is no plan") {
+  CHECK_NOTHROW(comm_plan(options_of("hierarchical", "ring")));
+  CHECK_THROWS_AS(comm_plan(options_of("auto", "ring")), Error);
+  CHECK_THROWS_AS(comm_plan(options_of("hierarchical", "auto")), Error);
+}
+
+TEST_CASE("the fastest is chosen, and the first of equals") {
+  std::vector<CommCandidate> candidates = {{"hierarchical", "ring", 3.0}, {"flat", "ring", 2.0}};
+  CHECK(fastest(candidates).reduction == "flat");
+  candidates.push_back({"hierarchical", "mpi", 2.0});
+  CHECK(fastest(candidates).reduction == "flat");
+  candidates.push_back({"hierarchical", "halving", 1.0});
+  CHECK(fastest(candidates).inter == "halving");
+  CHECK(fastest({{"tree", "ring", 0.0}}).reduction == "tree");
+}
+
+TEST_CASE("a stored choice is taken over in its own situation only") {
+  const NodeOfRank layout = {0, 0, 1, 1};
+  const std::string device = "CPU, 2 threads, AVX2";
+  const TrainOptions options = options_of("auto", "auto");
+  const std::string situation = comm_situation(layout, device, options);
+  const std::vector<CommCandidate> candidates = comm_candidates(options, 2, 4);
+  const CommChoice stored{.situation = situation, .reduction = "hierarchical", .inter = "mpi"};
+  CHECK(still_valid(stored, situation, candidates) == stored);
+  CHECK_FALSE(still_valid(std::nullopt, situation, candidates));
+  CHECK_FALSE(still_valid(CommChoice{situation, "hierarchical", "halving"}, situation, candidates));
+  CHECK_FALSE(still_valid(CommChoice{situation, "tree", "ring"}, situation, candidates));
+
+  const auto invalid = [&](const std::string& other) { return !still_valid(stored, other, candidates); };
+  CHECK(invalid(comm_situation({0, 0, 1}, device, options)));
+  CHECK(invalid(comm_situation({0, 0, 0, 1}, device, options)));
+  CHECK(invalid(comm_situation({0, 1, 0, 1}, device, options)));
+  CHECK(invalid(comm_situation({0, 0, 1, 2}, device, options)));
+  CHECK(invalid(comm_situation(layout, "CPU, 4 threads, AVX2", options)));
+  const auto changed = [&](const std::function<void(TrainOptions&)>& change) {
+    TrainOptions other = options;
+    change(other);
+    return invalid(comm_situation(layout, device, other));
+  };
+  CHECK(changed([](TrainOptions& other) { other.reduction = "hierarchical"; }));
+  CHECK(changed([](TrainOptions& other) { other.inter = "mpi"; }));
+  CHECK(changed([](TrainOptions& other) { other.wire = "fp32,bf16"; }));
+  CHECK(changed([](TrainOptions& other) { other.zero = "1"; }));
+  CHECK(changed([](TrainOptions& other) { other.bucket_mb = 8; }));
+  CHECK_FALSE(changed([](TrainOptions& other) { other.lr = 1; }));
 }
 
 }  // namespace gpt

@@ -14,7 +14,26 @@ namespace {
 
 const GptConfig odd{.layers = 3, .heads = 3, .width = 15, .context = 7, .vocabulary = 131, .bias = true};
 
+class Hearing : public SectionListener {
+public:
+  void after_gradients(int64_t section) override { heard.push_back(section); }
+  std::vector<int64_t> heard;
+};
+
 }  // namespace
+
+TEST_CASE("backward finishes sections in the order that the layout gives") {
+  const Layout layout(odd);
+  CHECK(layout.backward_order() == std::vector<int64_t>{3, 2, 1, 0, 4});
+  const auto device = make_cpu_device(1);
+  const auto queue = device->make_queue();
+  const TensorBuffer params(*device, DType::f32, {layout.size()}), gradients(*device, DType::f32, {layout.size()});
+  const TensorBuffer tokens(*device, DType::i32, {1, odd.context}), loss(*device, DType::f64, {1});
+  Gpt model(odd, *device, 1, {.weights = params, .matrices = params, .gradients = gradients});
+  Hearing listener;
+  model.train({.inputs = tokens, .targets = tokens}, loss, {}, listener, *queue);
+  CHECK(listener.heard == layout.backward_order());
+}
 
 TEST_CASE("parameters of GPT-2 are counted as its paper's code counts them") {
   GptConfig gpt2 = std::ranges::find(presets(), std::string("gpt2"), &Preset::name)->config;

@@ -133,14 +133,14 @@ TEST_CASE("gradients are ready in backward's order, the embeddings with the firs
 TEST_CASE("buckets join neighbours until they are long enough") {
   const std::vector<ReadyGradients> sections{
       {{300, 400}, 1.0}, {{200, 300}, 2.0}, {{100, 200}, 3.0}, {{400, 900}, 4.0}};
-  const std::vector<Bucket> buckets = buckets_of(sections, 500.0);
+  const std::vector<Bucket> buckets = buckets_of(sections, 500);
   REQUIRE(buckets.size() == 3);
   CHECK(buckets[0].bytes == 800.0);  // the first alone was too short
   CHECK(buckets[0].ready == 2.0);
   CHECK(buckets[1].bytes == 400.0);  // no neighbour follows
   CHECK(buckets[2].bytes == 2000.0);
-  CHECK(buckets_of(sections, 1e9).size() == 2);
-  CHECK(buckets_of(sections, 1.0).size() == 4);
+  CHECK(buckets_of(sections, 1'000'000'000).size() == 2);
+  CHECK(buckets_of(sections, 1).size() == 4);
 }
 
 TEST_CASE("a step without ranks to talk to is as long as its work") {
@@ -156,7 +156,7 @@ TEST_CASE("a step without ranks to talk to is as long as its work") {
 
 TEST_CASE("what cannot hide behind backward makes the step longer: an example by hand") {
   // Two layers of 250 000 elements, 1 MB each; backward ends at 3 s, its first half at 2 s.
-  const StepShape shape{.gradients = ready_gradients(500'000, 2, 3.0), .compute = 3.0, .bucket_bytes = 1.0};
+  const StepShape shape{.gradients = ready_gradients(500'000, 2, 3.0), .compute = 3.0, .bucket_bytes = 1};
   const Cluster pair{.nodes = 2, .ranks_per_node = 1, .intra = {}, .inter = {0.0, 0.5e-6}};
   // 2(n-1)/n = 1: half a second each, of which the first is hidden.
   const StepPrediction step = predict_step(pair, {}, shape);
@@ -166,7 +166,7 @@ TEST_CASE("what cannot hide behind backward makes the step longer: an example by
 
   // One bucket: all of it after backward.
   StepShape whole = shape;
-  whole.bucket_bytes = 1e9;
+  whole.bucket_bytes = 1'000'000'000;
   CHECK(predict_step(pair, {}, whole).exposed == doctest::Approx(1.0));
 
   // A thread that takes a tenth of the core makes backward longer, but ends with the messages here.

@@ -1,15 +1,10 @@
-#include "train/shards.hpp"
+#include "train/owned_parts.hpp"
 
 #include <algorithm>
 
 namespace gpt {
-namespace {
 
-Range shifted(Range range, int64_t offset) { return {range.begin + offset, range.end + offset}; }
-
-}  // namespace
-
-std::vector<Range> Shards::all_updated() const {
+std::vector<Range> OwnedParts::all_updated() const {
   std::vector<Range> all;
   for (const std::vector<Range>& ranges : updated) all.insert(all.end(), ranges.begin(), ranges.end());
   std::ranges::sort(all, {}, &Range::begin);
@@ -22,27 +17,27 @@ std::vector<Range> Shards::all_updated() const {
   return joined;
 }
 
-Shards whole_shards(const Buckets& buckets) {
-  Shards shards;
+OwnedParts all_parts(const Buckets& buckets) {
+  OwnedParts parts;
   for (const Range& bucket : buckets.ranges()) {
-    shards.updated.push_back({bucket});
-    shards.counted.push_back(bucket);
+    parts.updated.push_back({bucket});
+    parts.counted.push_back(bucket);
   }
-  return shards;
+  return parts;
 }
 
-Shards owned_shards(const Buckets& buckets, const Comm& comm) {
-  Shards shards{.sharded = true, .updated = {}, .counted = {}};
+OwnedParts owned_parts(const Buckets& buckets, const Comm& comm) {
+  OwnedParts parts{.sharded = true, .updated = {}, .counted = {}};
   for (const Range& bucket : buckets.ranges()) {
     const Range owned = shifted(comm.owned(bucket.size()), bucket.begin);
     const Range tail = shifted(comm.tail(bucket.size()), bucket.begin);
-    std::vector<Range>& updated = shards.updated.emplace_back();
+    std::vector<Range>& updated = parts.updated.emplace_back();
     if (!owned.empty()) updated.push_back(owned);
     if (!tail.empty()) updated.push_back(tail);
-    if (!owned.empty() && comm.is_first_owner()) shards.counted.push_back(owned);
-    if (!tail.empty() && comm.rank() == 0) shards.counted.push_back(tail);
+    if (!owned.empty() && comm.is_first_owner()) parts.counted.push_back(owned);
+    if (!tail.empty() && comm.rank() == 0) parts.counted.push_back(tail);
   }
-  return shards;
+  return parts;
 }
 
 }  // namespace gpt
