@@ -93,6 +93,8 @@ public:
   void broadcast(Tensor data, int root, Queue& queue) override { ranks_->broadcast(data, root, queue); }
   void barrier(Queue& queue) override { ranks_->barrier(queue); }
   Range owned(int64_t count) const override { return ranks_->owned(count); }
+  bool is_first_owner() const override { return ranks_->is_first_owner(); }
+  int64_t owners() const override { return ranks_->owners(); }
   Allocator* allocator() override { return ranks_->allocator(); }
 
   void sum_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue& queue) override {
@@ -102,9 +104,6 @@ public:
   void reduce_scatter_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue& queue) override {
     sum(out, subtrees, false, queue);
   }
-
-protected:
-  int64_t owners() const override { return size(); }
 
 private:
   void sum(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {

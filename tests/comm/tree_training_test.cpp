@@ -26,6 +26,8 @@ public:
   void broadcast(Tensor data, int root, Queue& queue) override { comm_->broadcast(data, root, queue); }
   void barrier(Queue& queue) override { comm_->barrier(queue); }
   Range owned(int64_t count) const override { return comm_->owned(count); }
+  bool is_first_owner() const override { return true; }
+  int64_t owners() const override { return 1; }
   void sum_subtrees(Tensor out, const std::vector<Tensor>& subtrees, Queue&) override {
     CHECK(subtrees.size() == 1);
     CHECK(subtrees.front().raw() == out.raw());

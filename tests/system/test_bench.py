@@ -168,14 +168,23 @@ class Scaling(Bench):
             self.assertLessEqual(max(point["ready_s"]), point["backward_end_s"] * (1 + 1e-9))
         self.assertEqual(len(re.findall(r"(?m)^ +\d \|#", done.out)), 6)
 
-    def test_divided_optimizer_state(self):
-        for zero in (1, "node"):
-            _, figures = self.bench(
-                "scaling", *TINY_MODEL, "--zero", zero, "--kind", "weak", "--steps", 2, "--rounds", 1,
-                "--node-layout", "2,1", ranks=3,
-            )  # fmt: skip
-            self.assertEqual([point["ranks"] for point in figures["points"]], [1, 2, 3])
-            self.assertIn("ZeRO-1", figures["plan"])
+    def test_sums_and_norms_are_right_however_the_optimizer_state_is_divided(self):
+        """All ranks have the same sequence, so that the mean gradient is that of one rank."""
+        norms = []
+        for zero, plan in ((0, ""), (1, "ZeRO-1"), ("node", "ZeRO-1 in the node")):
+            for layout in ("2,1", "1,1,1"):
+                _, figures = self.bench(
+                    "scaling", *TINY_MODEL, "--zero", zero, "--kind", "weak", "--steps", 1, "--rounds", 1,
+                    "--node-layout", layout, ranks=3,
+                )  # fmt: skip
+                self.assertIn(plan, figures["plan"])
+                points = figures["points"]
+                self.assertEqual([point["ranks"] for point in points], [1, 2, 3])
+                norms += [((zero, layout, point["ranks"]), point["grad_norm"]) for point in points]
+        alone = norms[0][1]
+        self.assertGreater(alone, 0)
+        for case, norm in norms:
+            self.assertAlmostEqual(norm / alone, 1, delta=1e-5, msg=case)
 
     def test_a_plot(self):
         self.need(shutil.which("gnuplot"), "gnuplot is not installed")
