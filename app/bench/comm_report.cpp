@@ -1,5 +1,6 @@
 #include "bench/comm_report.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -22,6 +23,9 @@ std::string cells(const Machine& machine, const CommBench& bench, const CommResu
   return fmt::format(" {:>11.1f} {:>11.1f} {:>7.3f} {:>7.3f} {:>8}", result->times.median() * 1e6,
                      result->times.least() * 1e6, algorithm / 1e9, bus / 1e9, result->wrong);
 }
+
+/// Whether sums go block by block, in shared memory inside the node.
+bool has_blocks(const ContenderPlan& plan) { return plan.what == "hierarchical" || plan.what == "tree"; }
 
 const CommResult* find(const std::vector<CommResult>& results, int64_t bytes, const std::string& contender,
                        bool in_place) {
@@ -47,6 +51,11 @@ void print_comm_table(const Machine& machine, const CommBench& bench,
              machine.ranks_per_node.size(), machine.ranks_per_node.size() == 1 ? "" : "s",
              fmt::join(machine.ranks_per_node, "+"), bench.iterations,
              bench.exact ? ", nothing else was sent" : "");
+  if (const auto blocks = std::ranges::find_if(bench.plans, has_blocks); blocks != bench.plans.end())
+    fmt::print("# hierarchical, tree: blocks of {} KiB of a lane, {} under way, {} inside nodes\n",
+               static_cast<double>(blocks->plan.block_for(std::ssize(machine.ranks_per_node))) / 0x1p10,
+               blocks->plan.window,
+               blocks->plan.shared_windows ? "shared memory where there is room" : "messages");
   std::string places, columns, units;
   for (const bool in_place : {false, true}) {
     if (in_place ? !bench.in_place : !bench.out_of_place) continue;
@@ -73,12 +82,18 @@ void print_comm_table(const Machine& machine, const CommBench& bench,
 nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
                          const std::vector<CommResult>& results) {
   nlohmann::json implementations = nlohmann::json::array();
-  for (const ContenderPlan& plan : bench.plans)
-    implementations.push_back({{"name", plan.name},
-                               {"what", plan.what},
-                               {"inter", plan.inter},
-                               {"wire_node", name_of(plan.plan.wire_node)},
-                               {"wire_peers", name_of(plan.plan.wire_peers)}});
+  for (const ContenderPlan& plan : bench.plans) {
+    nlohmann::json& implementation =
+        implementations.emplace_back(nlohmann::json{{"name", plan.name},
+                                                    {"what", plan.what},
+                                                    {"inter", plan.inter},
+                                                    {"wire_node", name_of(plan.plan.wire_node)},
+                                                    {"wire_peers", name_of(plan.plan.wire_peers)}});
+    if (!has_blocks(plan)) continue;
+    implementation["block_bytes"] = plan.plan.block_for(std::ssize(machine.ranks_per_node));
+    implementation["window"] = plan.plan.window;
+    implementation["shared_windows"] = plan.plan.shared_windows;
+  }
   nlohmann::json rows = nlohmann::json::array();
   for (const CommResult& result : results) {
     const auto [algorithm, bus] = bandwidth(machine, bench, result);

@@ -28,6 +28,33 @@ double timed(const World& world, Work work) {
   return seconds;
 }
 
+/// The optimizer on parameters and moments in memory of the rank's own.
+class OptimizerPass {
+public:
+  OptimizerPass(Device& device, int64_t count)
+      : device_(device),
+        queue_(device.make_queue()),
+        p_(device, DType::f32, {count}),
+        m_(device, DType::f32, {count}),
+        v_(device, DType::f32, {count}),
+        scalars_(device, DType::f64, {static_cast<int64_t>(StepScalar::count)}) {
+    for (const Tensor& tensor : {Tensor(p_), Tensor(m_), Tensor(v_), Tensor(scalars_)}) queue_->zero(tensor);
+    for (const StepScalar one : {StepScalar::clip_scale, StepScalar::finite})
+      scalars_->data<double>()[static_cast<int>(one)] = 1.0;
+  }
+
+  void operator()(Tensor gradients) {
+    device_.ops().adamw(p_, {}, m_, v_, gradients, scalars_, {.lr = 1e-4F, .step = ++step_}, *queue_);
+    queue_->synchronize();
+  }
+
+private:
+  Device& device_;
+  std::unique_ptr<Queue> queue_;
+  TensorBuffer p_, m_, v_, scalars_;
+  int64_t step_ = 0;
+};
+
 }  // namespace
 
 MemoryResult measure_memory(const World& world, Device& device, const ContenderPlan& plan, int64_t bytes,
@@ -40,6 +67,8 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
   Allocator& memory = supplied != nullptr ? *supplied : static_cast<Allocator&>(device);
   const TensorBuffer data(memory, DType::f32, {count});
   const TensorBuffer other(memory, DType::f32, {count});
+  const TensorBuffer alone(device, DType::f32, {count});
+  OptimizerPass optimize(device, count);
   const KnownSums known(world.rank(), world.size());
 
   MemoryResult result;
@@ -55,17 +84,22 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
     return seconds;
   };
   known.fill(other);
+  known.fill(alone);
   for (int64_t round = 0; round <= rounds; ++round) {  // the first one touches and is not counted
     known.fill(data);
     const double stream = timed(world, [&] { stream_add(data, other); });
     const double scattered = reduce(*own, Collective::reduce_scatter);
     const double summed = reduce(*own, Collective::all_reduce);
     const double by_library = reduce(*library, Collective::all_reduce);
+    const double optimized = timed(world, [&] { optimize(other); });
+    const double optimized_alone = timed(world, [&] { optimize(alone); });
     if (round == 0) continue;
     result.stream.add(stream);
     result.reduce_scatter.add(scattered);
     result.all_reduce.add(summed);
     result.library.add(by_library);
+    result.optimizer.add(optimized);
+    result.optimizer_alone.add(optimized_alone);
   }
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &result.wrong, 1, MPI_INT64_T, MPI_SUM, world.world()));
   return result;
@@ -90,6 +124,10 @@ void print_memory(const MemoryResult& result) {
   compared("all_reduce, every copy written", result.all_reduce, result.share_copies());
   row("MPI_Allreduce", result.library);
   fmt::print("\n");
+  row("AdamW, gradients in that memory", result.optimizer);
+  fmt::print("\n");
+  row("AdamW, gradients in the rank's own", result.optimizer_alone);
+  fmt::print("\n");
 }
 
 nlohmann::json memory_json(const MemoryResult& result) {
@@ -105,6 +143,8 @@ nlohmann::json memory_json(const MemoryResult& result) {
           {"reduce_scatter", times(result.reduce_scatter)},
           {"all_reduce", times(result.all_reduce)},
           {"mpi_allreduce", times(result.library)},
+          {"optimizer", times(result.optimizer)},
+          {"optimizer_alone", times(result.optimizer_alone)},
           {"share_in_place", result.share_in_place()},
           {"share_copies", result.share_copies()},
           {"wrong", result.wrong}};

@@ -19,6 +19,8 @@ public:
   Times reduce_scatter;      ///< sums read in place: every rank reads all its slices and writes one
   Times all_reduce;          ///< every rank's copy written
   Times library;             ///< MPI_Allreduce
+  Times optimizer;           ///< AdamW over gradients in the memory that the Comm supplied
+  Times optimizer_alone;     ///< over gradients in the device's memory
   int64_t wrong = 0;
 
   /// Share of a run's time that its bytes take at the bandwidth of `stream`, medians of both. In place, each

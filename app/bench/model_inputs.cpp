@@ -85,11 +85,18 @@ MeasuredSums read_comm_json(const std::string& path, const std::string& implemen
              "the model wants all_reduce of f32");
     const json chosen = find_implementation(contents, implementation);
     MeasuredSums measured{.shape = shape_of(contents), .plan = {}, .sums = {}};
+    validate(chosen.at("what") != "tree",
+             "the model knows no sums along a tree: name another --implementation");
     measured.plan.reduction = chosen.at("what") == "hierarchical" ? Reduction::hierarchical : Reduction::flat;
     if (const auto inter = chosen.at("inter").get<std::string>(); !inter.empty())
       measured.plan.inter = inter_named(inter);
     measured.plan.wire_node = wire_of(chosen.at("wire_node"));
     measured.plan.wire_peers = wire_of(chosen.at("wire_peers"));
+    if (measured.plan.reduction == Reduction::hierarchical) {
+      measured.plan.block_bytes = static_cast<int64_t>(positive(chosen.at("block_bytes")));
+      measured.plan.window = static_cast<int64_t>(positive(chosen.at("window")));
+      measured.plan.shared_windows = chosen.at("shared_windows").get<bool>();
+    }
     for (const json& row : contents.at("results"))
       if (row.at("implementation") == chosen.at("name") && row.at("in_place").get<bool>())
         measured.sums.push_back({positive(row.at("bytes")), positive(row.at("median_s"))});

@@ -108,10 +108,11 @@ OwnStep::Took OwnStep::operator()(Reducing how) {
         optimizer_.step(step_, 1e-4, scalars_.device(), ranges, *queue_);
       },
       *queue_);
-  ++step_;
+  scalars_.send(step_++, *queue_);
   queue_->synchronize();
   took.seconds = seconds_since(start);
   took.other_threads = cpu_of_other_threads() - cpu;
+  took.grad_norm = scalars_.receive(true)->grad_norm;
   return took;
 }
 

@@ -46,6 +46,7 @@ public:
     double backward = 0.0;       ///< seconds of the last micro-batch's forward and backward
     double other_threads = 0.0;  ///< CPU seconds of all threads but this one
     std::vector<double> ready;   ///< by section, seconds after that micro-batch began
+    double grad_norm = 0.0;      ///< before clipping
   };
   /// One step; all ranks the same kind.
   Took operator()(Reducing how);

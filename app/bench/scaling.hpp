@@ -43,6 +43,7 @@ struct ScalingPoint {
   std::vector<double> ready;           ///< root's mean without communication: by section, and for the whole
   double backward = 0.0;               ///< of backward, seconds from the last micro-batch's begin on
   std::vector<int64_t> section_bytes;
+  double grad_norm = 0.0;  ///< of the first step; weak: the same at every rank count, but for rounding
 
   double communication() const;  ///< seconds that it takes after backward
   double exposed() const;        ///< seconds that are left of it when it overlaps

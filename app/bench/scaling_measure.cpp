@@ -38,7 +38,7 @@ void measure_round(const World& part, const ScalingBench& bench, ScalingPoint& p
   point.nodes = part.nodes();
   point.tokens = setup.global_batch * setup.config.context;
   point.section_bytes = step.section_bytes();
-  step(Reducing::overlapped);  // first touch and creation of primitives
+  point.grad_norm = step(Reducing::overlapped).grad_norm;  // first touch and creation of primitives, too
 
   const auto block = [&](Reducing how, Times& seconds, Times* thread) {
     step.settle();

@@ -98,7 +98,8 @@ nlohmann::json scaling_json(const ScalingBench& bench, const std::vector<Scaling
                           {"step_s", point.overlapped.median()},
                           {"steps_s", point.overlapped.all},
                           {"tokens_per_s", speed(point)},
-                          {"efficiency", efficiency(point, first_of(points, point.kind))}};
+                          {"efficiency", efficiency(point, first_of(points, point.kind))},
+                          {"grad_norm", point.grad_norm}};
     if (point.ranks > 1) {
       row["without_communication_s"] = point.none.median();
       row["after_backward_s"] = point.afterwards.median();

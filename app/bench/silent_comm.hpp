@@ -22,6 +22,7 @@ public:
   std::string name() const override { return comm_->name(); }
   Allocator* allocator() override { return comm_->allocator(); }
   Range owned(int64_t count) const override { return comm_->owned(count); }
+  bool is_first_owner() const override { return comm_->is_first_owner(); }
   int64_t owners() const override { return comm_->owners(); }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {

@@ -1,6 +1,7 @@
 #include "base/fault.hpp"
 
 #include "base/error.hpp"
+#include "base/philox.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -23,6 +24,7 @@ struct Fault {
   int64_t milliseconds = 0;
   std::optional<int64_t> rank, step, hit;
   int64_t passed = 0;
+  uint64_t seed = 0;  // of random delays
 };
 
 // One process, one environment variable: this is the process's, like the environment itself.
@@ -62,13 +64,15 @@ Fault parse(std::string_view text) {
     fault.milliseconds = to_number(std::string_view(fault.action).substr(equals + 1), text);
     fault.action.resize(equals);
   }
-  validate((fault.action == "delay") == (fault.milliseconds > 0),
-           "GPT_FAULT: '{}': write delay=MILLISECONDS, and no number "
-           "for other actions",
-           text);
+  const bool delays = fault.action == "delay" || fault.action == "jitter";
+  validate(
+      delays == (fault.milliseconds > 0),
+      "GPT_FAULT: '{}': write delay=MILLISECONDS or jitter=MILLISECONDS, and no number for other actions",
+      text);
   validate(fault.action == "kill" || fault.action == "stop" || fault.action == "exit" ||
-               fault.action == "throw" || fault.action == "delay",
-           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw or delay=MILLISECONDS",
+               fault.action == "throw" || delays,
+           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw, delay=MILLISECONDS or "
+           "jitter=MILLISECONDS",
            fault.action, text);
   for (std::string_view condition : split(text.substr(std::min(at + 1, text.size())), ',')) {
     const size_t equals = std::min(condition.find('='), condition.size());
@@ -90,6 +94,10 @@ void act(const Fault& fault) {
   if (fault.action == "exit") std::_Exit(static_cast<int>(ExitCode::failed));
   if (fault.action == "throw") throw Error(fmt::format("fault injected at '{}'", fault.point));
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::milliseconds(fault.milliseconds));
+  if (fault.action == "jitter") {
+    const double share = to_unit(random_bits(fault.seed, static_cast<uint64_t>(fault.passed)));
+    std::this_thread::sleep_for(share * std::chrono::milliseconds(fault.milliseconds));
+  }
 }
 
 }  // namespace
@@ -102,6 +110,7 @@ void configure_faults(int rank) {
   if (value == nullptr) value = "";
   for (std::string_view text : split(value, ';')) {
     Fault fault = parse(text);
+    fault.seed = static_cast<uint64_t>(rank);
     if (fault.rank.value_or(rank) == rank) faults.push_back(std::move(fault));
   }
   faults_armed = !faults.empty();

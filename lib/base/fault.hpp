@@ -9,9 +9,9 @@ namespace gpt {
 ///
 /// `GPT_FAULT` holds one or more faults separated by ';':
 ///     POINT:ACTION[@condition,condition…]      e.g.  save.write:kill@rank=1,step=20
-/// ACTION is kill | stop | exit | throw | delay=MILLISECONDS. Conditions are rank=N, step=N and hit=N (the
-/// N-th time the point is passed, from 1; default: every time). Unset, a point costs one test of a constant.
-/// docs/fault-injection.md lists the points.
+/// ACTION is kill | stop | exit | throw | delay=MILLISECONDS | jitter=MILLISECONDS. Conditions are rank=N,
+/// step=N and hit=N (the N-th time the point is passed, from 1; default: every time). Unset, a point costs
+/// one test of a constant. docs/fault-injection.md lists the points.
 
 /// Reads the variable; called once, when the rank is known. @throws Error(usage) on a malformed value
 void configure_faults(int rank);

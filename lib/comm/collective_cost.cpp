@@ -82,9 +82,11 @@ HopTerms all_reduce_terms(const Cluster& cluster, const CommPlan& plan, double b
   const double between = bytes * share_on_wire(plan.wire_peers);
   const double lane_blocks = bytes / static_cast<double>(cluster.ranks_per_node) /
                              static_cast<double>(plan.block_for(cluster.nodes));
+  // The library's sums are large and one at a time.
+  const bool in_turn = plan.inter == Inter::library && cluster.nodes > 1;
   return {.intra = ring_all_reduce(cluster.ranks_per_node, inside),
           .inter = inter_terms(cluster, plan, between),
-          .blocks = std::max<int64_t>(1, std::llround(std::ceil(lane_blocks)))};
+          .blocks = in_turn ? 1 : std::max<int64_t>(1, std::llround(std::ceil(lane_blocks)))};
 }
 
 double all_reduce_seconds(const Cluster& cluster, const CommPlan& plan, double bytes) {

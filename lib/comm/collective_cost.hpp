@@ -47,7 +47,7 @@ struct Cluster {
 /// halving.
 struct HopTerms {
   CostTerms intra, inter;
-  int64_t blocks = 1;  ///< that go through the hops one behind the other
+  int64_t blocks = 1;  ///< that go through the hops one behind the other; 1: the hops do not overlap
 };
 /// @throws Error(usage) where Inter::halving has no power of two of nodes
 HopTerms all_reduce_terms(const Cluster& cluster, const CommPlan& plan, double bytes);

@@ -57,13 +57,13 @@ public:
 
   /// Whether no rank before this one owns the same part: where parts are divided inside nodes only, one rank
   /// of every node owns each. Sums over parts count those of first owners.
-  virtual bool is_first_owner() const { return true; }
+  virtual bool is_first_owner() const = 0;
 
   /// What does not divide into equal aligned parts: reduced everywhere and updated by all.
   Range tail(int64_t count) const;
 
   /// Ranks that own a part.
-  virtual int64_t owners() const { return size(); }
+  virtual int64_t owners() const = 0;
 
 protected:
   /// Elements of one owner's part.

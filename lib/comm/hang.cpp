@@ -1,5 +1,7 @@
 #include "comm/hang.hpp"
 
+#include "base/list_some.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -7,8 +9,6 @@
 
 namespace gpt {
 namespace {
-
-constexpr size_t most_named = 8;
 
 using Ranks = std::vector<int>;
 
@@ -62,11 +62,7 @@ std::string describe(const RankStatus& status) {
 }
 
 std::string list_ranks(const std::vector<int>& ranks) {
-  const size_t named = std::min(ranks.size(), most_named);
-  std::string text = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                                 fmt::join(ranks.begin(), ranks.begin() + static_cast<long>(named), ", "));
-  if (ranks.size() > named) text += fmt::format(" and {} more", ranks.size() - named);
-  return text;
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_some(ranks));
 }
 
 std::optional<Hang> find_hang(int own, const std::vector<Sighting>& ranks,

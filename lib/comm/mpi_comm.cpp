@@ -48,6 +48,8 @@ public:
   }
 
   Range owned(int64_t count) const override { return part(count, rank()); }
+  bool is_first_owner() const override { return true; }
+  int64_t owners() const override { return size(); }
 
 private:
   Range part(int64_t count, int owner) const {

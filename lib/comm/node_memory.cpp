@@ -42,6 +42,14 @@ private:
   int file_;
 };
 
+// Once a process: whoever measures several ways of summing meets the same lack of room with each.
+void say_once(const std::string& problem) {
+  static std::atomic_flag said;
+  if (said.test_and_set()) return;
+  notice("notice: " + problem + " on this node: its ranks exchange messages instead, which is slower. Make " +
+         "/dev/shm larger (docs/reduction.md)");
+}
+
 std::string new_name() {
   std::random_device random;
   return fmt::format("/gpt_mpi-{}-{:08x}{:08x}", getpid(), random(), random());
@@ -103,21 +111,14 @@ bool NodeMemory::map_together(Segment& segment) {
   const auto found = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
   if (found != problems.end()) {
     if (segment.base != nullptr) munmap(segment.base, total);
-    say_once(fmt::format("no {:.1f} MiB of shared memory ({})",
-                         static_cast<double>(segment.bytes * size_) / 0x1p20, *found));
+    if (rank_ == 0)
+      say_once(fmt::format("no {:.1f} MiB of shared memory ({})",
+                           static_cast<double>(segment.bytes * size_) / 0x1p20, *found));
     return false;
   }
   madvise(segment.base, total, MADV_HUGEPAGE);
   segment.own = segment.base + segment.stride * rank_;
   return true;
-}
-
-void NodeMemory::say_once(const std::string& problem) {
-  if (rank_ == 0 && !said_)
-    notice("notice: " + problem +
-           " on this node: its ranks exchange messages instead, which is slower. Make " +
-           "/dev/shm larger (docs/reduction.md)");
-  said_ = true;
 }
 
 void NodeMemory::release(void* data, int64_t) {

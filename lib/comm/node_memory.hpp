@@ -18,7 +18,7 @@ namespace gpt {
 class NodeMemory : public Allocator {
 public:
   /// Collective over `node`, as is each allocation: same sizes, same order. Where there is no room, all ranks
-  /// of the node get memory of their own instead, and a notice says so, once.
+  /// of the node get memory of their own instead, and a notice says so, once a process.
   explicit NodeMemory(MPI_Comm node);
   ~NodeMemory() override;
   NodeMemory(const NodeMemory&) = delete;
@@ -45,12 +45,10 @@ private:
   };
 
   bool map_together(Segment& segment);
-  void say_once(const std::string& problem);
 
   MPI_Comm node_;
   int rank_ = 0;
   int size_ = 1;
-  bool said_ = false;
   std::vector<Segment> segments_;
 };
 

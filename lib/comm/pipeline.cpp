@@ -1,5 +1,7 @@
 #include "comm/pipeline.hpp"
 
+#include "base/fault.hpp"
+
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +17,10 @@ void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_
     pool.progress();
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       std::optional<Task>& task = slots[slot];
-      if (!task && begun < count) task.emplace(make(begun++, static_cast<int64_t>(slot)));
+      if (!task && begun < count) {
+        fault_point("comm.block");
+        task.emplace(make(begun++, static_cast<int64_t>(slot)));
+      }
       if (!task || !task->advance()) continue;
       moved = true;
       if (!task->is_done()) continue;
@@ -32,6 +37,7 @@ void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_
 void give_requests(std::function<void(Requests&)> begin, RequestPool& pool, Queue& queue) {
   queue.host([begin = std::move(begin), &pool, &queue] {
     Requests requests(pool);
+    fault_point("comm.block");
     begin(requests);
     poll([&] { return requests.are_done(); }, pool, queue);
   });

@@ -93,6 +93,8 @@ public:
   void broadcast(Tensor data, int root, Queue& queue) override { ranks_->broadcast(data, root, queue); }
   void barrier(Queue& queue) override { ranks_->barrier(queue); }
   Range owned(int64_t count) const override { return ranks_->owned(count); }
+  bool is_first_owner() const override { return ranks_->is_first_owner(); }
+  int64_t owners() const override { return ranks_->owners(); }
   Allocator* allocator() override { return ranks_->allocator(); }
 
   void sum(Tensor out, const std::vector<Tensor>& subtrees, Receivers receivers, Queue& queue) override {
@@ -101,9 +103,6 @@ public:
     const bool everywhere = receivers == Receivers::all;
     queue.host([this, out, subtrees, everywhere, &queue] { sum_singly(out, subtrees, everywhere, queue); });
   }
-
-protected:
-  int64_t owners() const override { return size(); }
 
 private:
   void sum_singly(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {

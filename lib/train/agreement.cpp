@@ -1,6 +1,7 @@
 #include "train/agreement.hpp"
 
 #include "base/hash.hpp"
+#include "base/list_some.hpp"
 #include "base/mpi.hpp"
 #include "comm/hang.hpp"
 #include "h5/h5.hpp"
@@ -9,6 +10,9 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <unistd.h>
 #include <vector>
 
 namespace gpt {
@@ -32,25 +36,91 @@ std::string mpi_version() {
   return text.substr(0, text.find(','));
 }
 
+using RanksByValue = std::map<std::string, std::vector<int>>;
+
+/// "0.001 on ranks 0, 2 (n0, n1); 0.002 on rank 1 (n0)"
+std::string describe(const RanksByValue& values, const std::vector<std::string>& host_of_rank) {
+  std::string text;
+  for (const auto& [value, ranks] : values) {
+    std::vector<std::string> hosts;
+    for (const int rank : ranks)
+      if (const std::string& host = host_of_rank[static_cast<size_t>(rank)];
+          std::ranges::find(hosts, host) == hosts.end())
+        hosts.push_back(host);
+    text += fmt::format("{}{} on {} ({})", text.empty() ? "" : "; ", value.empty() ? "(empty)" : value,
+                        list_ranks(ranks), list_some(hosts));
+  }
+  return text;
+}
+
+/// Whether the variable says how messages travel or how numbers are added, and can mean no single rank. What
+/// a launcher gives each rank (its number, its cores, its devices) is none of them.
+bool is_shared_setting(std::string_view name) {
+  constexpr std::string_view beginnings[] = {"NCCL_",
+                                             "UCX_",
+                                             "FI_",
+                                             "HDF5_",
+                                             "DNNL_",
+                                             "ONEDNN_",
+                                             "OMPI_MCA_pml",
+                                             "OMPI_MCA_btl",
+                                             "OMPI_MCA_mtl",
+                                             "OMPI_MCA_coll",
+                                             "OMPI_MCA_io",
+                                             "OMP_DYNAMIC",
+                                             "OMP_THREAD_LIMIT",
+                                             "OMP_WAIT_POLICY"};
+  return std::ranges::any_of(beginnings, [&](std::string_view one) { return name.starts_with(one); });
+}
+
 }  // namespace
 
 void compare_ranks(const World& world, const Facts& facts) {
   const std::vector<std::string> all = world.gather(nlohmann::json(facts).dump());
   if (std::ranges::all_of(all, [&](const std::string& text) { return text == all.front(); })) return;
 
-  std::map<std::string, std::map<std::string, std::vector<int>>> ranks_by_value;  // field → value → ranks
+  std::map<std::string, RanksByValue> by_field;
   for (size_t rank = 0; rank < all.size(); ++rank)
     for (const auto& [field, value] : nlohmann::json::parse(all[rank]).get<Facts>())
-      ranks_by_value[field][value].push_back(static_cast<int>(rank));
+      by_field[field][value].push_back(static_cast<int>(rank));
+  const std::vector<std::string> hosts = world.gather(world.host());
   std::string message = "ranks do not agree, and must:";
-  for (const auto& [field, values] : ranks_by_value) {
-    if (values.size() == 1 && values.begin()->second.size() == all.size()) continue;
-    message += fmt::format("\n  {}:", field);
-    for (const auto& [value, ranks] : values)
-      message += fmt::format(" {} on {};", value.empty() ? "(empty)" : value, list_ranks(ranks));
-    message.back() = ' ';
-  }
+  for (const auto& [field, values] : by_field)
+    if (values.size() > 1 || values.begin()->second.size() < all.size())
+      message += fmt::format("\n  {}: {}", field, describe(values, hosts));
   throw SharedError(message, ExitCode::usage);
+}
+
+std::vector<std::string> environment_differences(const World& world) {
+  std::string mine;  // entries "NAME=value", each ended by a zero
+  for (const char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (is_shared_setting(text.substr(0, text.find('=')))) mine += std::string(text) + '\0';
+  }
+  const std::vector<std::string> all = world.gather(mine);
+  const std::vector<std::string> hosts = world.gather(world.host());
+
+  std::vector<std::map<std::string, std::string>> by_rank;
+  std::set<std::string> names;
+  for (const std::string& entries : all) {
+    std::map<std::string, std::string>& of_rank = by_rank.emplace_back();
+    for (size_t at = 0; at < entries.size(); at = entries.find('\0', at) + 1) {
+      const std::string entry(entries.c_str() + at);
+      of_rank[entry.substr(0, entry.find('='))] = entry.substr(entry.find('=') + 1);
+    }
+    for (const auto& [name, value] : of_rank) names.insert(name);
+  }
+  std::vector<std::string> differences;
+  for (const std::string& name : names) {
+    RanksByValue values;
+    for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+      const auto found = by_rank[rank].find(name);
+      values[found == by_rank[rank].end() ? "not set" : found->second].push_back(static_cast<int>(rank));
+    }
+    if (values.size() > 1)
+      differences.push_back(fmt::format("{} is not the same everywhere: {}", name, describe(values, hosts)));
+  }
+  return differences;
 }
 
 Facts build_facts() {

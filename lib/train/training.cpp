@@ -3,6 +3,7 @@
 #include "base/fault.hpp"
 #include "comm/tree_comm.hpp"
 #include "device/device.hpp"
+#include "train/agreement.hpp"
 #include "train/announcement.hpp"
 #include "train/checkpoint_evaluation.hpp"
 #include "train/comm_choice.hpp"
@@ -114,6 +115,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
 int run_training(World& world, const OptionSource& source) {
   Console console(world.is_root());
   PreparedRun run = prepare_run(world, source);
+  for (const std::string& difference : environment_differences(world)) console.say("warning: " + difference);
   if (run.options.eval_only) {
     evaluate_only(console, world, run);
   } else if (!run.start.file.empty() && run.state.step >= run.plan.steps) {

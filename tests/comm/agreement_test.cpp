@@ -2,9 +2,13 @@
 
 #include "base/error.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -22,6 +26,25 @@ std::optional<SharedError> disagreement(const World& world, const Facts& facts) 
     return error;
   }
   return {};
+}
+
+/// "ranks 0, 2 (n0, n1)"
+std::string ranks_and_hosts(const World& world, const std::vector<int>& ranks) {
+  const std::vector<std::string> host_of_rank = world.gather(world.host());
+  std::vector<std::string> hosts;
+  for (const int rank : ranks) {
+    const std::string& host = host_of_rank[static_cast<size_t>(rank)];
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  return fmt::format("rank{} {} ({})", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "),
+                     fmt::join(hosts, ", "));
+}
+
+std::vector<int> all_but(const World& world, int odd) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (rank != odd) ranks.push_back(rank);
+  return ranks;
 }
 
 /// True on every rank if it is true on all.
@@ -44,15 +67,10 @@ TEST_CASE("one rank that differs is named with its value and everyone else's, on
   for (int odd = 0; odd < world.size(); ++odd) {
     const bool is_odd = world.rank() == odd;
     const auto error = disagreement(world, {{"steps", "9"}, {"--lr", is_odd ? "0.002" : "0.001"}});
-    std::string others;
-    for (int rank = 0; rank < world.size(); ++rank)
-      if (rank != odd) others += (others.empty() ? "" : ", ") + std::to_string(rank);
     const std::string expected =
-        fmt::format("ranks do not agree, and must:\n  --lr: 0.001 on rank{} {}; 0.002 on rank {}",
-                    world.size() > 2 ? "s" : "", others, odd);
-    const bool right = error && error->code() == ExitCode::usage &&
-                       std::string(error->what()).find(expected) == 0 &&
-                       std::string(error->what()).find("steps") == std::string::npos;
+        fmt::format("ranks do not agree, and must:\n  --lr: 0.001 on {}; 0.002 on {}",
+                    ranks_and_hosts(world, all_but(world, odd)), ranks_and_hosts(world, {odd}));
+    const bool right = error && error->code() == ExitCode::usage && std::string(error->what()) == expected;
     CAPTURE(std::string(error ? error->what() : "none"));
     CHECK(on_all(right));
   }
@@ -68,7 +86,31 @@ TEST_CASE("every field that differs is listed, with as many values as there are"
   for (int rank = 0; rank < world.size(); ++rank)
     CHECK(on_all(message.find(fmt::format("v{0} on rank {0}", rank)) != std::string::npos));
   CHECK(on_all(message.find("\n  b:") == std::string::npos));
-  CHECK(on_all(message.find("\n  c: (empty) on rank 1; x on ranks 0, 2") != std::string::npos));
+  const std::string third = fmt::format("\n  c: (empty) on {}; x on {}", ranks_and_hosts(world, {1}),
+                                        ranks_and_hosts(world, all_but(world, 1)));
+  CHECK(on_all(message.find(third) != std::string::npos));
+}
+
+TEST_CASE("settings in the environment of one rank alone are named, with its host") {
+  const World world = make_world();
+  const auto named = [&](const std::string& what) {
+    const std::vector<std::string> differences = environment_differences(world);
+    return on_all(std::ranges::count(differences, what) == 1);
+  };
+  const size_t before = environment_differences(world).size();
+  if (world.rank() == world.size() - 1) setenv("UCX_TEST_SETTING", "a=b", 1);
+  if (world.size() == 1) {
+    CHECK(environment_differences(world).empty());
+  } else {
+    const int last = world.size() - 1;
+    CHECK(named(fmt::format("UCX_TEST_SETTING is not the same everywhere: a=b on {}; not set on {}",
+                            ranks_and_hosts(world, {last}), ranks_and_hosts(world, all_but(world, last)))));
+  }
+  setenv("UCX_TEST_SETTING", "", 1);
+  setenv("OTHER_TEST_SETTING", std::to_string(world.rank()).c_str(), 1);
+  CHECK(on_all(environment_differences(world).size() == before));
+  unsetenv("UCX_TEST_SETTING");
+  unsetenv("OTHER_TEST_SETTING");
 }
 
 TEST_CASE("a field that some ranks lack is a difference") {

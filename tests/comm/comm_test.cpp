@@ -19,8 +19,10 @@ constexpr int64_t counts[] = {0, 1, 2, 3, 5, 1023, 1025, 100003};
 using test::Guarded;
 using test::make_world;
 using test::on_every_comm;
+using test::on_every_way;
 using test::sum;
 using test::value;
+using test::Way;
 
 // The ranks' owned ranges of `count` elements, by rank.
 std::vector<Range> gather_owned(const Comm& comm, int64_t count) {
@@ -42,10 +44,12 @@ TEST_CASE_TEMPLATE("all_reduce gives every rank the exact sum, in place and out 
       const auto expected = [&](int64_t i) { return sum(comm.size(), i); };
       in.fill({0, count}, mine);
       comm.all_reduce(out.tensor(), in.tensor(), queue);
+      queue.synchronize();
       CHECK(out.differences({0, count}, expected) == 0);
       CHECK(in.differences({0, count}, mine) == 0);
 
       comm.all_reduce(in.tensor(), in.tensor(), queue);
+      queue.synchronize();
       CHECK(in.differences({0, count}, expected) == 0);
       CHECK(in.intact());
       CHECK(out.intact());
@@ -61,6 +65,7 @@ TEST_CASE("bf16 sums are rounded to nearest, ties to even") {
       return comm.rank() == 0 ? 256.0 : comm.rank() == comm.size() - 1 ? 3.0 : 0.0;
     });
     comm.all_reduce(data.tensor(), data.tensor(), queue);
+    queue.synchronize();
     CHECK(data.differences({0, 40}, [&](int64_t) { return comm.size() == 1 ? 256.0 : 260.0; }) == 0);
   });
 }
@@ -68,12 +73,13 @@ TEST_CASE("bf16 sums are rounded to nearest, ties to even") {
 float harmonic(int rank, int64_t i) { return 1.0F / static_cast<float>(1 + i * 3 + rank * 7); }
 
 TEST_CASE("after all_reduce all ranks hold the same bits, near the sum") {
-  on_every_comm([](Comm& comm, Queue& queue) {
+  on_every_way([](Comm& comm, Queue& queue, const Way& way) {
     Guarded<float> data(comm, 40099);
     for (int64_t i = 0; i < data.size(); ++i) data[i] = harmonic(comm.rank(), i);
     comm.all_reduce(data.tensor(), data.tensor(), queue);
+    queue.synchronize();
     CHECK(test::same_everywhere(&data[0], static_cast<size_t>(data.tensor().bytes())));
-    const double rounding = comm.name().find("bf16") == std::string::npos ? 0x1p-22 : 0x1p-6;
+    const double rounding = way.rounds() ? 0x1p-6 : 0x1p-22;
     for (int64_t i = 0; i < data.size(); ++i) {
       double exact = 0.0;
       for (int rank = 0; rank < comm.size(); ++rank) exact += static_cast<double>(harmonic(rank, i));
@@ -84,12 +90,14 @@ TEST_CASE("after all_reduce all ranks hold the same bits, near the sum") {
 }
 
 TEST_CASE("reduce_scatter leaves the bits that all_reduce leaves") {
-  on_every_comm([](Comm& comm, Queue& queue) {
-    if (comm.name().find("MPI") != std::string::npos) return;  // the library promises nothing of the kind
+  on_every_way([](Comm& comm, Queue& queue, const Way& way) {
+    if (way.is_by_library()) return;  // it promises nothing of the kind
     Guarded<float> whole(comm, 40099), parts(comm, 40099);
     for (int64_t i = 0; i < whole.size(); ++i) whole[i] = parts[i] = harmonic(comm.rank(), i);
     comm.all_reduce(whole.tensor(), whole.tensor(), queue);
+    queue.synchronize();
     comm.reduce_scatter(parts.tensor(), queue);
+    queue.synchronize();
     for (const Range range : {comm.owned(whole.size()), comm.tail(whole.size())})
       CHECK(parts.differences(range, [&](int64_t i) { return whole.at(i); }) == 0);
   });
@@ -102,6 +110,7 @@ TEST_CASE("all_gather copies every bit, whatever sums travel as") {
     const Range own = comm.owned(data.size());
     for (int64_t i = own.begin; i < own.end; ++i) data[i] = harmonic(3, i);
     comm.all_gather(data.tensor(), queue);
+    queue.synchronize();
     CHECK(data.differences({0, comm.tail(data.size()).begin},
                            [](int64_t i) { return static_cast<double>(harmonic(3, i)); }) == 0);
   });
@@ -154,9 +163,8 @@ TEST_CASE("owned parts are equal, aligned, disjoint and cover everything but the
 }
 
 TEST_CASE("with even nodes every rank owns a part") {
-  on_every_comm([](Comm& comm, Queue&) {
-    if (comm.name().starts_with("flat"))
-      CHECK(comm.owned(comm.size() * Comm::alignment).size() == Comm::alignment);
+  on_every_way([](Comm& comm, Queue&, const Way& way) {
+    if (way.is_flat()) CHECK(comm.owned(comm.size() * Comm::alignment).size() == Comm::alignment);
   });
   const int ranks = make_world("")->size();
   const std::string halves = fmt::format("{0},{0}", ranks / 2);
@@ -174,6 +182,7 @@ TEST_CASE_TEMPLATE("reduce_scatter leaves the exact sum in the owned part and th
       Guarded<T> data(comm, count);
       data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
       comm.reduce_scatter(data.tensor(), queue);
+      queue.synchronize();
       const auto expected = [&](int64_t i) { return sum(comm.size(), i); };
       CHECK(data.differences(comm.owned(count), expected) == 0);
       CHECK(data.differences(comm.tail(count), expected) == 0);
@@ -192,6 +201,7 @@ TEST_CASE_TEMPLATE("all_gather brings every owner's part and leaves the tail", T
       data.fill(comm.owned(count), [](int64_t i) { return value(1, i); });
       data.fill(tail, [&](int64_t) { return comm.rank(); });
       comm.all_gather(data.tensor(), queue);
+      queue.synchronize();
       CHECK(data.differences({0, tail.begin}, [](int64_t i) { return value(1, i); }) == 0);
       CHECK(data.differences(tail, [&](int64_t) { return comm.rank(); }) == 0);
       CHECK(data.intact());
@@ -206,7 +216,9 @@ TEST_CASE("reduce_scatter and all_gather together are all_reduce") {
       Guarded<float> data(comm, count);
       data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
       comm.reduce_scatter(data.tensor(), queue);
+      queue.synchronize();
       comm.all_gather(data.tensor(), queue);
+      queue.synchronize();
       CHECK(data.differences({0, count}, [&](int64_t i) { return sum(comm.size(), i); }) == 0);
     }
   });
@@ -220,6 +232,7 @@ TEST_CASE("broadcast brings the root's values from every root") {
         Guarded<float> data(comm, count);
         data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
         comm.broadcast(data.tensor(), root, queue);
+        queue.synchronize();
         CHECK(data.differences({0, count}, [&](int64_t i) { return value(root, i); }) == 0);
         CHECK(data.intact());
       }
@@ -231,9 +244,11 @@ TEST_CASE("nobody passes a barrier before the last has come") {
   using clock = std::chrono::steady_clock;  // one clock for all processes of a host
   on_every_comm([](Comm& comm, Queue& queue) {
     comm.barrier(queue);
+    queue.synchronize();
     if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const int64_t entered = clock::now().time_since_epoch().count();
     comm.barrier(queue);
+    queue.synchronize();
     const int64_t left = clock::now().time_since_epoch().count();
     int64_t last_entered = 0;
     MPI_Allreduce(&entered, &last_entered, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);

@@ -8,6 +8,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <doctest/doctest.h>
@@ -31,6 +32,24 @@ struct NamedPlan {
   CommPlan plan;
 };
 
+/// A plan, and where it is at work.
+struct Way {
+  CommPlan plan;
+  int nodes = 1;
+  int largest_node = 1;  ///< ranks
+
+  bool is_flat() const { return plan.reduction == Reduction::flat; }
+  /// Whether some sum of f32 travels as bf16.
+  bool rounds() const {
+    return !is_flat() && ((plan.wire_node == DType::bf16 && largest_node > 1) ||
+                          (plan.wire_peers == DType::bf16 && nodes > 1));
+  }
+  /// Whether the MPI library forms sums of f32.
+  bool is_by_library() const {
+    return is_flat() || (plan.inter == Inter::library && plan.wire_peers == DType::f32 && nodes > 1);
+  }
+};
+
 constexpr int64_t small_blocks = 4096;
 
 /// Every way of summing that a layout of `nodes` nodes allows, with blocks so small that many are under way.
@@ -51,24 +70,37 @@ inline std::vector<NamedPlan> plans_for(int nodes) {
   return plans;
 }
 
-/// Calls check on every implementation, on every layout that splits this job.
-inline void on_every_comm(const std::function<void(Comm&, Queue&)>& check) {
+/// Calls check on every implementation, on every layout that splits this job, on a queue that works at once
+/// and on one with a thread of its own: results are there after synchronize().
+inline void on_every_way(const std::function<void(Comm&, Queue&, const Way&)>& check) {
   const auto device = make_cpu_device(1);
-  const auto queue = device->make_queue();
+  const auto inline_queue = device->make_queue(), threaded_queue = device->make_communication_queue();
+  const auto on_both_queues = [&](Comm& comm, const Way& way) {
+    for (Queue* const queue : {inline_queue.get(), threaded_queue.get()}) {
+      INFO("queue with a thread: ", queue == threaded_queue.get());
+      check(comm, *queue, way);
+    }
+  };
   const int ranks = make_world("")->size();
   for (const int64_t chunk : {default_chunk, int64_t{1000}}) {
     const auto flat = make_mpi_comm(MPI_COMM_WORLD, chunk);
     INFO(flat->name(), ", chunk ", chunk);
-    check(*flat, *queue);
+    on_both_queues(*flat, {.plan = {.reduction = Reduction::flat, .chunk = chunk}});
   }
   for (const std::string& layout : layouts_for(ranks)) {
     const auto world = make_world(layout);
+    const std::vector<int> sizes = ranks_per_node(parse_node_layout(layout, ranks));
     for (const auto& [name, plan] : plans_for(world->nodes())) {
       const auto comm = make_hierarchical_comm(*world, plan);
       INFO(name, ": ", comm->name(), ", layout ", layout);
-      check(*comm, *queue);
+      on_both_queues(*comm, {.plan = plan, .nodes = world->nodes(), .largest_node = std::ranges::max(sizes)});
     }
   }
+}
+
+/// The same, where it does not matter how sums are formed.
+inline void on_every_comm(const std::function<void(Comm&, Queue&)>& check) {
+  on_every_way([&](Comm& comm, Queue& queue, const Way&) { check(comm, queue); });
 }
 
 constexpr double sentinel = -77;

@@ -1,6 +1,7 @@
 """gpt_bench measures, with and without ranks, checks what it measures, and refuses what it cannot measure."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -81,6 +82,21 @@ class Sums(Bench):
         self.assertIn("4 ranks on 3 nodes (2+1+1)", done.out)
         self.assertEqual(figures["ranks_per_node"], [2, 1, 1])
 
+    def test_how_sums_are_formed_is_said(self):
+        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "1,1")
+        ways = ("--what", "mpi,flat,hierarchical,tree")
+        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        keys = ("block_bytes", "window", "shared_windows")
+        said = {one["name"]: [one.get(key) for key in keys] for one in figures["implementations"]}
+        default = [2 * 32768, 16, True]
+        expected = {"mpi": [None] * 3, "flat": [None] * 3, "hierarchical/ring/fp32": default, "tree": default}
+        self.assertEqual(said, expected)
+        self.assertIn("blocks of 64 KiB of a lane, 16 under way, shared memory", done.out)
+        ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-windows", "false")
+        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        self.assertEqual([figures["implementations"][0][key] for key in keys], [8192, 3, False])
+        self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages", done.out)
+
     def test_other_collectives_and_types(self):
         for collective in ("reduce_scatter", "all_gather", "broadcast", "all_reduce"):
             for dtype in ("f32", "f64", "bf16"):
@@ -115,6 +131,10 @@ class Sums(Bench):
         expected = 3 / 6 * figures["stream"]["median_s"] / figures["reduce_scatter"]["median_s"]
         self.assertAlmostEqual(figures["share_in_place"], expected)
         self.assertRegex(done.out, r"sums read in place +[0-9.]+ ms median .* % of the bandwidth .* x MPI_Allreduce")
+        self.assertRegex(done.out, r"(?m)^  AdamW, gradients in the rank's own +[0-9.]+ ms median")
+        for times in (figures["optimizer"], figures["optimizer_alone"]):
+            self.assertEqual(len(times["times_s"]), 2)
+            self.assertGreater(times["median_s"], 0)
         two_nodes = run("gpt_bench", "comm", "--memory", "true", "--sizes", "4M", "--node-layout", "1,1", ranks=2)
         self.assert_refused(two_nodes, USAGE, "--memory")
 
@@ -168,14 +188,23 @@ class Scaling(Bench):
             self.assertLessEqual(max(point["ready_s"]), point["backward_end_s"] * (1 + 1e-9))
         self.assertEqual(len(re.findall(r"(?m)^ +\d \|#", done.out)), 6)
 
-    def test_divided_optimizer_state(self):
-        for zero in (1, "node"):
-            _, figures = self.bench(
-                "scaling", *TINY_MODEL, "--zero", zero, "--kind", "weak", "--steps", 2, "--rounds", 1,
-                "--node-layout", "2,1", ranks=3,
-            )  # fmt: skip
-            self.assertEqual([point["ranks"] for point in figures["points"]], [1, 2, 3])
-            self.assertIn("ZeRO-1", figures["plan"])
+    def test_sums_and_norms_are_right_however_the_optimizer_state_is_divided(self):
+        """All ranks have the same sequence, so that the mean gradient is that of one rank."""
+        norms = []
+        for zero, plan in ((0, ""), (1, "ZeRO-1"), ("node", "ZeRO-1 in the node")):
+            for layout in ("2,1", "1,1,1"):
+                _, figures = self.bench(
+                    "scaling", *TINY_MODEL, "--zero", zero, "--kind", "weak", "--steps", 1, "--rounds", 1,
+                    "--node-layout", layout, ranks=3,
+                )  # fmt: skip
+                self.assertIn(plan, figures["plan"])
+                points = figures["points"]
+                self.assertEqual([point["ranks"] for point in points], [1, 2, 3])
+                norms += [((zero, layout, point["ranks"]), point["grad_norm"]) for point in points]
+        alone = norms[0][1]
+        self.assertGreater(alone, 0)
+        for case, norm in norms:
+            self.assertAlmostEqual(norm / alone, 1, delta=1e-5, msg=case)
 
     def test_a_plot(self):
         self.need(shutil.which("gnuplot"), "gnuplot is not installed")
@@ -223,15 +252,16 @@ class Model(Bench):
         self.assertAlmostEqual(pair["efficiency"], 3.0 / 3.5)
         self.assertRegex(done.out, r"(?m)^ +2 +2 +1000\.00 +500\.00 +3500\.00 ")
 
-    def comm_file(self, name, nodes, seconds_per_byte, latency):
-        """What gpt_bench comm would write of a ring with these constants."""
+    def comm_file(self, name, nodes, seconds_per_byte, latency, ranks_per_node=1, block=65536, inside=0.0):
+        """What gpt_bench comm would write of a ring with these constants; `inside`: seconds a byte in the node."""
+
+        def seconds(size):
+            between = 2 * (nodes - 1) * latency + 2 * (nodes - 1) / nodes * size * seconds_per_byte
+            in_node = 2 * (ranks_per_node - 1) / ranks_per_node * size * inside
+            return between + in_node / max(1, math.ceil(size / ranks_per_node / block))
+
         rows = [
-            {
-                "bytes": size,
-                "implementation": "hierarchical/ring/fp32",
-                "in_place": True,
-                "median_s": 2 * (nodes - 1) * latency + 2 * (nodes - 1) / nodes * size * seconds_per_byte,
-            }
+            {"bytes": size, "implementation": "hierarchical/ring/fp32", "in_place": True, "median_s": seconds(size)}
             for size in (1 << 10, 1 << 20, 1 << 25)
         ]
         file = self.path(name)
@@ -239,9 +269,12 @@ class Model(Bench):
             "benchmark": "comm",
             "collective": "all_reduce",
             "dtype": "f32",
-            "ranks_per_node": [1] * nodes,
+            "ranks_per_node": [ranks_per_node] * nodes,
             "implementations": [{"name": "hierarchical/ring/fp32", "what": "hierarchical", "inter": "ring",
-                                 "wire_node": "f32", "wire_peers": "f32"}],
+                                 "wire_node": "f32", "wire_peers": "f32", "block_bytes": block, "window": 16,
+                                 "shared_windows": True},
+                                {"name": "tree", "what": "tree", "inter": "", "wire_node": "f32",
+                                 "wire_peers": "f32"}],
             "results": rows,
         }), encoding="utf-8")  # fmt: skip
         return file
@@ -258,6 +291,16 @@ class Model(Bench):
         _, given = self.bench(*words, "--inter-gbps", 8, "--latency-us", 3)
         self.assertAlmostEqual(given["inter"]["seconds_per_byte"], 1e-9, delta=1e-15)
         self.assertAlmostEqual(given["inter"]["latency_s"], 3e-6, delta=1e-12)
+
+    def test_a_fit_counts_the_blocks_that_were_measured(self):
+        """Of the hop inside the node only one block's share stands beside the other hop."""
+        inside = 8e-9 / 2
+        links = ("--intra-gbps", 2, "--intra-latency-us", 0)
+        for block in (65536, 1 << 20, 1 << 26):
+            file = self.comm_file(f"{block}.json", 2, 1e-8, 50e-6, ranks_per_node=2, block=block, inside=inside)
+            _, figures = self.bench("model", "--step-ms", 100, "--nodes", "2", "--fit", file, *links)
+            self.assertAlmostEqual(figures["inter"]["latency_s"], 50e-6, delta=1e-9)
+            self.assertAlmostEqual(figures["inter"]["seconds_per_byte"], 1e-8, delta=1e-12)
 
     def test_from_measurements(self):
         """What the other commands write is what this one reads."""
@@ -296,6 +339,7 @@ class Model(Bench):
             (("--fit", "/nowhere.json"), "/nowhere.json"),
             (("--fit", broken), str(broken)),
             (("--fit", other, "--implementation", "flat"), "flat"),
+            (("--fit", other, "--implementation", "tree"), "knows no sums along a tree"),
             (("--step-ms", 1, "--step-from", other), str(other)),
             (("--fit-gbps", 1), "--fit-gbps"),
         ):

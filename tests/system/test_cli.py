@@ -1,12 +1,15 @@
 """Options, refusals and messages of the programs, and how they take what a launcher gives them."""
 
 import os
+import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import unittest
 
-from harness import TOP, USAGE, SystemTest, run
+from harness import MPIRUN, TINY, TOP, USAGE, SystemTest, execute, options, program, run
 
 REFUSED = [
     # option, value, more options
@@ -200,6 +203,48 @@ class Launch(SystemTest):
         self.assertEqual(done.code, 0, str(done))
         self.assertIn("1 thread", done.text)
         self.assertNotRegex(done.text, r"(?i)warning")
+
+    def test_ranks_whose_threads_share_cores_are_warned_of(self):
+        cores = sorted(os.sched_getaffinity(0))[:2]
+
+        def bind():
+            os.sched_setaffinity(0, cores)
+
+        for threads in (len(cores), len(cores) + 1):
+            done = self.start(
+                self.synth(), self.path(str(threads)), ranks=2, steps=1, threads=threads, before=bind
+            )
+            self.assertEqual(done.code, 0, str(done))
+            self.assertEqual(len(re.findall("warning: ", done.text)), 1, str(done))
+            shared = rf"{threads} threads? each, and 2 ranks share {len(cores)} core"
+            beyond = rf"{threads} threads? on {len(cores)} core"
+            self.assertRegex(done.out, rf"warning: 2 ranks from rank 0 on: {shared if threads == len(cores) else beyond}")
+
+    def two_ranks(self, out, second):
+        """A run whose rank 1 begins with the shell's words in `second`."""
+        command = shlex.join([program("gpt_mpi"), *options({"data": self.synth(), "out": out} | TINY | {"steps": 1})])
+        script = f'test "$OMPI_COMM_WORLD_RANK" = 0 || {second}; exec {command}'
+        return execute([str(MPIRUN), "2", "sh", "-c", script])
+
+    def test_ranks_of_different_builds_are_refused(self):
+        other = self.path("gpt_mpi")
+        shutil.copy(program("gpt_mpi"), other)
+        with open(other, "ab") as file:
+            file.write(b"another build")
+        words = options({"data": self.synth(), "out": self.path("out")} | TINY | {"steps": 1})
+        done = self.two_ranks(self.path("out"), f"exec {shlex.join([str(other), *words])}")
+        host = socket.gethostname()
+        self.assert_refused(done, USAGE, "executable: ", f"on rank 0 ({host})", f"on rank 1 ({host})")
+        self.assertNotIn("HDF5", done.err)
+        self.assertFalse(self.path("out").exists())
+
+    def test_settings_of_one_rank_alone_are_named(self):
+        done = self.two_ranks(self.path("out"), "export NCCL_PROTO=LL LANG=C.other")
+        self.assertEqual(done.code, 0, str(done))
+        host = socket.gethostname()
+        warning = f"warning: NCCL_PROTO is not the same everywhere: LL on rank 1 ({host}); not set on rank 0 ({host})"
+        self.assertEqual(done.out.count("not the same everywhere"), 1, str(done))
+        self.assertIn(warning, done.out)
 
     def test_threads_default_to_the_share_of_the_cores(self):
         cores = len(os.sched_getaffinity(0))

@@ -65,6 +65,8 @@ TEST_CASE("hops overlap: the longer one counts, and a block of the other") {
   CHECK(all_reduce_seconds(cluster, plan, bytes) == doctest::Approx(bytes * 1e-8 + bytes * 1e-9 / 4));
   // One block: one hop after the other.
   CHECK(all_reduce_seconds(cluster, plan, 1000) == doctest::Approx(1000 * 1.1e-8));
+  // The library's sums wait for each other.
+  CHECK(all_reduce_seconds(cluster, {.inter = Inter::library}, bytes) == doctest::Approx(bytes * 1.1e-8));
 }
 
 TEST_CASE("halving wants a power of two of nodes") {

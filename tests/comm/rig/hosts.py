@@ -28,6 +28,7 @@ import time
 
 AGENT = pathlib.Path(__file__).resolve().parent / "agent.sh"
 NETWORK = "10.99.0"  # inside the namespaces only
+MPI_MEMORY = "/dev/shm/mpi"  # a host's own, so that nothing is left of it; beside what programs find in /dev/shm
 NAMESPACES = ["--net", "--uts", "--mount", "--pid"]
 TOOLS = ("ip", "tc", "unshare", "nsenter", "mount", "mpirun")
 FRAME, SEGMENT = 1514, 1448  # bytes on a link for so many of a message: Ethernet, IP and TCP with timestamps
@@ -56,8 +57,10 @@ class Result:
 
 
 class Hosts:
-    def __init__(self, count):
+    def __init__(self, count, shared_memory=None):
+        """@param shared_memory  size of each host's /dev/shm as mount writes it: "1m"; none: the system's default"""
         self.count = count
+        self._shared_memory = shared_memory
         tag = f"{os.getpid()}-{next(_rigs)}"
         self.names = [f"host{number}-{tag}" for number in range(count)]
         self._keepers = []
@@ -97,6 +100,14 @@ class Hosts:
             for enter, device in ((self._host(number), "eth0"), (self._switch, f"port{number}")):
                 if "tbf" in enter.run("tc", "qdisc", "show", "dev", device):
                     enter.run("tc", "qdisc", "del", "dev", device, "root")
+
+    def cut(self, number):
+        """Takes a host's link away, as when its cable is pulled: nobody is told."""
+        self._on(number, "ip", "link", "set", "eth0", "down")
+
+    def join(self, number):
+        """Gives it back."""
+        self._on(number, "ip", "link", "set", "eth0", "up")
 
     def bytes_sent(self):
         """By host: bytes that have left over its link, headers of packets included."""
@@ -168,7 +179,8 @@ class Hosts:
         parameters = {
             "plm": "rsh",
             "plm_rsh_agent": AGENT,
-            "orte_tmpdir_base": "/dev/shm",  # a host's own, so that nothing is left of it
+            "orte_tmpdir_base": MPI_MEMORY,
+            "btl_vader_backing_directory": MPI_MEMORY,
             "oob_tcp_if_include": f"{NETWORK}.0/24",
             "btl_tcp_if_include": f"{NETWORK}.0/24",
             "pml": "ob1",
@@ -184,13 +196,13 @@ class Hosts:
         } | {f"OMPI_MCA_{name}": str(value) for name, value in parameters.items()}
 
     def _make(self):
-        self._keepers.append(_Keeper(self._switch_name))
+        self._keepers.append(_Keeper(self._switch_name, self._shared_memory))
         self._on_switch("ip", "link", "set", "lo", "up")
         self._on_switch("ip", "link", "add", "bridge", "type", "bridge")
         self._on_switch("ip", "addr", "add", f"{NETWORK}.1/24", "dev", "bridge")
         self._on_switch("ip", "link", "set", "bridge", "up")
         for number, name in enumerate(self.names):
-            self._keepers.append(_Keeper(name, self._switch))
+            self._keepers.append(_Keeper(name, self._shared_memory, self._switch))
             port, host = f"port{number}", str(self._host(number).inner_pid)
             self._on_switch("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", host)
             self._on_switch("ip", "link", "set", port, "master", "bridge", "up")
@@ -223,12 +235,16 @@ class _Keeper:
     """The first process of a set of namespaces. It waits for the end of a pipe of which we alone hold the other end."""
 
     # Orphans become its children; with SIGCHLD ignored the kernel collects them.
-    SCRIPT = 'hostname "$0" && mount -t tmpfs tmpfs /dev/shm && echo ready && exec env --ignore-signal=CHLD cat'
+    SCRIPT = """
+        hostname "$0" && mount -t tmpfs -o "$1" tmpfs /dev/shm &&
+        mkdir "$2" && mount -t tmpfs tmpfs "$2" && echo ready && exec env --ignore-signal=CHLD cat"""
 
-    def __init__(self, name, within=None):
+    def __init__(self, name, shared_memory, within=None):
         """`within`: the keeper whose processes these shall be among, so that they end with them."""
         self.name = name
-        words = ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", "sh", "-c", self.SCRIPT, name]
+        mount = f"size={shared_memory}" if shared_memory else "defaults"
+        script = ["sh", "-c", self.SCRIPT, name, mount, MPI_MEMORY]
+        words = ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", *script]
         if within:
             words = [*within.entry("/"), *words]
         self._process = subprocess.Popen(
@@ -319,6 +335,7 @@ def main():
     parser.add_argument("--placement", default="block", help="block, cyclic, or the host of every rank: 0,0,0,1")
     parser.add_argument("--rate", help="of every link, in both directions: 1gbit, 200mbit")
     parser.add_argument("--mca", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
+    parser.add_argument("--shared-memory", metavar="SIZE", help="of each host's /dev/shm: 1m")
     parser.add_argument("--timeout", type=float, default=600, help="seconds")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENT...]")
     options = parser.parse_args()
@@ -326,7 +343,7 @@ def main():
     if placement not in ("block", "cyclic"):
         placement = [int(number) for number in placement.split(",")]
     try:
-        with Hosts(options.hosts) as hosts:
+        with Hosts(options.hosts, options.shared_memory) as hosts:
             if options.rate:
                 hosts.shape(options.rate)
             if not options.command:

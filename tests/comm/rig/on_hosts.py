@@ -6,7 +6,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "system"))
 
-from harness import SANITIZED, STRICT, TINY, Run, SystemTest, options, program, state  # noqa: E402, F401
+from harness import RANK_FAILED, SANITIZED, STRICT, TINY, Run, SystemTest, options, program, state  # noqa: E402, F401
 from bench import all_reduces  # noqa: E402
 from hosts import Hosts, Unavailable  # noqa: E402
 
@@ -18,11 +18,12 @@ class HostsTest(SystemTest):
     """A class has one rig of `count` hosts, unshaped between its tests."""
 
     count = 4
+    shared_memory = None  # of a host: see Hosts
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.hosts = cls.enterClassContext(Hosts(cls.count))
+        cls.hosts = cls.enterClassContext(Hosts(cls.count, cls.shared_memory))
 
     def tearDown(self):
         self.hosts.end_jobs()

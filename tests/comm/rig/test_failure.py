@@ -1,11 +1,12 @@
 """A rank or a host that dies ends the whole job on all hosts, soon, with words, and leaves no process there."""
 
+import json
 import os
 import pathlib
 import signal
 import time
 
-from on_hosts import SANITIZED, HostsTest, Run, main
+from on_hosts import RANK_FAILED, SANITIZED, HostsTest, Run, main
 
 SOON = 40 if SANITIZED else 10  # seconds
 CYCLIC = [0, 1, 2, 3, 0, 1, 2, 3]
@@ -53,6 +54,30 @@ class Failure(HostsTest):
     def test_a_host_whose_processes_all_die_ends_the_job_on_the_others(self):
         err = self.kill_while_training("host", lambda: self.hosts.processes(2))
         self.assertNotEqual(err.strip(), "")  # mpirun's words, which depend on what it notices first
+
+    def test_a_host_whose_link_is_cut_is_named_and_all_ranks_end(self):
+        """No connection is closed: only silence tells. The ranks that are cut off end as well, by themselves."""
+        timeout = 8 if SANITIZED else 3
+        for number in (2, 0):
+            with self.subTest(host=number):
+                run = Run(self.path(f"cut-{number}"))
+                command = self.command(
+                    self.synth(), run.folder, steps=1_000_000, save_every=0, global_batch=8, timeout=timeout
+                )
+                with self.hosts.start(command, placement=CYCLIC) as job:
+                    self.wait_for_step(job, run, 3)
+                    self.hosts.cut(number)
+                    started = time.monotonic()
+                    while any(self.ranks_on(host) for host in range(self.count)):
+                        self.assertLess(time.monotonic() - started, timeout + SOON, "ranks are left")
+                        time.sleep(0.05)
+                    self.hosts.join(number)  # mpirun learns of the ends on that host only now
+                    out, err = job.communicate(timeout=6 * SOON)
+                self.assertNotEqual(job.returncode, 0, out + err)
+                verdict = json.loads((run.folder / "verdict.json").read_text(encoding="utf-8"))
+                self.assertEqual(verdict["exit_code"], RANK_FAILED, verdict)
+                self.assertEqual(CYCLIC[verdict["rank"]], number, verdict)
+                self.assertRegex(err, rf"rank {verdict['rank']} on {self.hosts.names[number]} does not answer")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Training on several hosts computes what it computes on one; the dataset and the run folder are shared."""
 
 import hashlib
+import json
+import re
 
-from on_hosts import HostsTest, main, state
+from on_hosts import HostsTest, Run, main, program, state
 
 PLACEMENTS = {
     "one each": [0, 1, 2, 3],
@@ -55,6 +57,40 @@ class Training(HostsTest):
             digest = hashlib.sha256(weights.tobytes()).hexdigest()
             placements_by_digest.setdefault(digest, []).append(placement)
         self.assertEqual(len(placements_by_digest), 1, placements_by_digest)
+
+
+class LittleSharedMemory(HostsTest):
+    """As in a container: ranks of a host exchange messages then, and say so once."""
+
+    count = 2
+    shared_memory = "1m"
+    placement = [0, 0, 1]
+    notice = r"notice: no [0-9.]+ MiB of shared memory \(No space left on device\)"
+
+    def assert_said_once(self, done):
+        self.assertEqual(len(re.findall(self.notice, done.text)), 1, str(done))
+
+    def test_a_run_has_the_bits_of_one_with_enough(self):
+        data = self.synth()
+        wide = {"width": 128, "steps": 5}  # 1.7 MB of gradients
+        for zero in (0, 1, "node"):
+            with self.subTest(zero=zero):
+                ordinary = self.train(data, self.path(f"{zero}-enough"), ranks=3, node_layout="2,1", zero=zero, **wide)
+                out = self.path(f"{zero}-little")
+                command = self.command(data, out, zero=zero, **wide)
+                self.assert_said_once(self.succeed(command, placement=self.placement))
+                self.assertEqual(Run(out).losses(), ordinary.losses())
+
+    def test_a_choice_by_measuring_says_it_once_too(self):
+        command = self.command(self.synth(), self.path("auto"), width=128, steps=2, reduction="auto", inter="auto")
+        self.assert_said_once(self.succeed(command, placement=self.placement))
+
+    def test_sums_are_right(self):
+        file = self.path("sums.json")
+        ways = ["--what", "hierarchical", "--inter", "ring,mpi", "--wire", "fp32", "fp32,bf16", "bf16"]
+        command = [program("gpt_bench"), "comm", *ways, "--sizes", "4K,8M", "--iterations", 2, "--json", file]
+        self.assert_said_once(self.succeed(command, placement=self.placement))
+        self.assertEqual({row["wrong"] for row in json.loads(file.read_text(encoding="utf-8"))["results"]}, {0})
 
 
 if __name__ == "__main__":
