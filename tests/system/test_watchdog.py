@@ -33,7 +33,7 @@ from harness import (
 TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
 GRACE = 8 if SANITIZED else 2  # what may come on top
 # Open MPI 4.1 with PMIx 4.2 sometimes hangs at its own end, in PMIx_server_finalize, when its ranks were ended inside
-# MPI_Init. The ranks are gone then and have said why; mpirun gets this many seconds more.
+# MPI_Init: once in about 30 such jobs. The ranks are gone then and have said why; mpirun gets this many seconds more.
 LAUNCHER_ENDS = 5
 KILLS = int(os.environ.get("GPT_TEST_KILLS", "4"))
 LATEST = float(os.environ.get("GPT_TEST_KILLS_WITHIN", "2"))  # seconds after the start
@@ -276,6 +276,7 @@ class Hangs(SystemTest):
             f"{KILLS} random kills and stops, seed {SEED}: {figures}, "
             f"longest {worst:.2f} s of {TIMEOUT + GRACE}; mpirun itself did not end {hung} times")
         self.assertFalse(failures, "\n".join(failures))
+        self.assertLessEqual(hung, max(1, KILLS // 25), "mpirun does not end oftener than Open MPI's own fault explains")
 
 
 class Verdicts(SystemTest):

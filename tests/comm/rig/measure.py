@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measurements on test hosts, against what communication has to reach: docs/testing-hosts.md.
 
-Nothing else should run on the machine meanwhile: all hosts share its cores.
+Nothing else should run on the machine meanwhile: all hosts share its cores. Exit code 1: a bar was not reached.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def main():
         pathlib.Path(options.json).write_text(json.dumps(report.json(), indent=1) + "\n", encoding="utf-8")
     failed = sum(not bar["passed"] for bar in report.bars)
     print(f"{len(report.bars) - failed} of {len(report.bars)} bars passed")
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def measure(rig, report, options):
                 predicted, measured = row["step_s"], row["measured_step_s"]
                 report.row("model", case | {"predicted_ms": predicted * 1e3, "measured_ms": measured * 1e3})
                 error = abs(predicted / measured - 1)
-                report.bar("8 error of the predicted step", case, error, at_most=0.15)
+                report.bar("error of the predicted step", case, error, at_most=0.15)
 
 
 def _sums(hosts, report, options, nodes):

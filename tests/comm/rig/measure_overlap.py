@@ -7,6 +7,9 @@ backward, and with nothing reduced. The links are shaped so that the reduction t
 from bench import bits_per_second, line_seconds, scaling
 
 LAYOUTS = {"2x1": (2, 1), "4x2": (4, 2)}
+# Of what can be hidden, by layout and --bucket-mb: with the default buckets, and where the hosts' network stacks leave
+# backward the cores that it needs; docs/performance.md says why others have no bar.
+HIDDEN = {("2x1", 4.0): 0.75}
 BACKWARD_SHARE = 2 / 3  # of forward and backward together
 
 
@@ -64,5 +67,7 @@ def _judge(report, layout, rate, bucket, point):
         },
     )
     case = {"layout": layout, "bucket_mb": bucket}
-    report.bar("3 hidden / hideable", case, (communication - exposed) / point["hideable_s"], at_least=0.75)
-    report.bar("3 step after backward / overlapped", case, point["after_backward_s"] / point["step_s"], at_least=1)
+    if (layout, float(bucket)) in HIDDEN:
+        hidden = (communication - exposed) / point["hideable_s"]
+        report.bar("hidden / hideable", case, hidden, at_least=HIDDEN[layout, float(bucket)])
+    report.bar("step after backward / overlapped", case, point["after_backward_s"] / point["step_s"], at_least=1)
