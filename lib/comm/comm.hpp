@@ -35,8 +35,8 @@ public:
   /// undefined afterwards.
   virtual void reduce_scatter(Tensor data, Queue&) = 0;
 
-  /// out = Σ over the ranks of their summands: one each, or where leaves of a batch are added along their tree
-  /// (make_tree_comm) as many as the rank has subtrees, from left to right. out may be one of them. What
+  /// out = Σ over the ranks of their summands: one each, or where leaves of a batch are added along their
+  /// tree (make_tree_comm) as many as the rank has subtrees, from left to right. out may be one of them. What
   /// `receivers` leave out of `out` is undefined afterwards.
   virtual void sum(Tensor out, const std::vector<Tensor>& summands, Receivers receivers, Queue&);
 

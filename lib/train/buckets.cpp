@@ -10,7 +10,8 @@ std::vector<int64_t> join_neighbours(std::span<const Range> ranges, int64_t byte
   std::vector<int64_t> buckets;
   Range last;
   for (const Range& range : ranges) {
-    const bool joins = !buckets.empty() && range.end == last.begin && last.size() * size_of(DType::f32) < bytes;
+    const bool joins =
+        !buckets.empty() && range.end == last.begin && last.size() * size_of(DType::f32) < bytes;
     last = joins ? Range{range.begin, last.end} : range;
     buckets.push_back(buckets.empty() ? 0 : buckets.back() + (joins ? 0 : 1));
   }

@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-/// In which bucket each of `ranges` travels, in the order in which they are complete: neighbours that lie side
-/// by side share one until it is `bytes` long (f32).
+/// In which bucket each of `ranges` travels, in the order in which they are complete: neighbours that lie
+/// side by side share one until it is `bytes` long (f32).
 std::vector<int64_t> join_neighbours(std::span<const Range> ranges, int64_t bytes);
 
 /// Ranges of the flat buffers that travel as one message: sections joined in the order of backward.

@@ -31,8 +31,8 @@ struct EqualBuckets {
 std::vector<EqualBuckets> by_size(const Buckets& buckets) {
   std::vector<EqualBuckets> sizes;
   for (const Range& bucket : buckets.ranges()) {
-    const auto known = std::ranges::find(sizes, bucket.size(),
-                                         [](const EqualBuckets& equal) { return equal.first.size(); });
+    const auto known =
+        std::ranges::find(sizes, bucket.size(), [](const EqualBuckets& equal) { return equal.first.size(); });
     if (known == sizes.end())
       sizes.push_back({.first = bucket, .count = 1});
     else
@@ -135,7 +135,8 @@ std::string comm_situation(const NodeOfRank& layout, const std::string& device, 
 
 std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks) {
   std::vector<std::string> inters = {options.inter};
-  // What is rounded goes straight to its owner either way; parameters are not, with --zero 1 between nodes too.
+  // What is rounded goes straight to its owner either way; parameters are not, with --zero 1 between nodes
+  // too.
   const bool matters = !rounds_between(options) || options.zero == "1";
   if (options.inter == "auto") {
     inters = {"ring"};
@@ -192,11 +193,10 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
   }
   const CommCandidate& chosen = fastest(candidates);
   if (before)
-    say(
-        fmt::format("notice: the last bits of sums may differ from the resumed run's: {} with {} now, in {}; "
-                    "it was {} with {}, in {}",
-                    chosen.reduction, chosen.inter, situation, before->reduction, before->inter,
-                    before->situation));
+    say(fmt::format(
+        "notice: the last bits of sums may differ from the resumed run's: {} with {} now, in {}; "
+        "it was {} with {}, in {}",
+        chosen.reduction, chosen.inter, situation, before->reduction, before->inter, before->situation));
   return {.situation = situation, .reduction = chosen.reduction, .inter = chosen.inter};
 }
 

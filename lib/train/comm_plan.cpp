@@ -8,7 +8,8 @@ namespace {
 Reduction reduction_of(const std::string& name) {
   if (name == "flat") return Reduction::flat;
   if (name == "tree") return Reduction::tree;
-  validate(name == "hierarchical", "--reduction {} is no way of summing: use flat, hierarchical or tree", name);
+  validate(name == "hierarchical", "--reduction {} is no way of summing: use flat, hierarchical or tree",
+           name);
   return Reduction::hierarchical;
 }
 

@@ -8,8 +8,8 @@
 
 namespace gpt {
 
-/// The queue of communication beside one that computes. All that training does between ranks goes through here,
-/// so that a clock hears of all of it.
+/// The queue of communication beside one that computes. All that training does between ranks goes through
+/// here, so that a clock hears of all of it.
 class CommunicationQueue {
 public:
   explicit CommunicationQueue(Device& device);

@@ -6,8 +6,8 @@
 #include "train/buckets.hpp"
 #include "train/communication_queue.hpp"
 #include "train/gradient_tree.hpp"
-#include "train/parameter_gather.hpp"
 #include "train/owned_parts.hpp"
+#include "train/parameter_gather.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -79,7 +79,7 @@ private:
   std::unique_ptr<Event> reduced_;
   std::optional<ParameterGather> gather_;
   CommunicationQueue communication_;  // its end comes before that of what it works on
-  Queue* compute_ = nullptr;      // of the micro-batch under way; null when it is not the last
+  Queue* compute_ = nullptr;          // of the micro-batch under way; null when it is not the last
   bool step_begins_ = true;
 };
 

@@ -37,7 +37,8 @@ public:
 
   /// The step since begin().
   StepTimes times() const {
-    return {.compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_ - reduced_before_};
+    return {
+        .compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_ - reduced_before_};
   }
 
   /// While it lives, the host waits for communication.

@@ -125,9 +125,9 @@ struct Trainer::Impl {
         gradients(std::move(buffers.gradients)),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
-        leaves(plan.leaves.empty()
-                   ? std::nullopt
-                   : std::optional<GradientTree>(std::in_place, device, gradients, plan.leaves, plan.all_leaves)),
+        leaves(plan.leaves.empty() ? std::nullopt
+                                   : std::optional<GradientTree>(std::in_place, device, gradients,
+                                                                 plan.leaves, plan.all_leaves)),
         model(options.model, device, plan.micro_batch,
               {.weights = params, .matrices = params, .gradients = gradients}),
         clock(world.watchdog()),
@@ -264,8 +264,8 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
 }
 
-/// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other ranks
-/// still send into this one's buffers must arrive before they are gone.
+/// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other
+/// ranks still send into this one's buffers must arrive before they are gone.
 void Trainer::Impl::end_what_is_under_way() {
   reducer.wait_for_params();
   queue->synchronize();
@@ -355,9 +355,8 @@ Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& ru
   FlatBuffers buffers(world, device, comm, layout.size(), options.zero != "0", [&](const Tensor& params) {
     if (run.start.file.empty()) set_initial_weights(params, layout, options, device);
   });
-  world.everywhere([&] {
-    impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers));
-  });
+  world.everywhere(
+      [&] { impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers)); });
 }
 
 Trainer::~Trainer() = default;

@@ -42,8 +42,8 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   fault_point("comm");
   Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
-  const TrainOptions options = run != nullptr ? settle_sums(console, world, *backend.device, *run)
-                                              : with_any_sums(given, world);
+  const TrainOptions options =
+      run != nullptr ? settle_sums(console, world, *backend.device, *run) : with_any_sums(given, world);
   const CommPlan plan = comm_plan(options);
   // Only what is trained has leaves.
   backend.comm = plan.reduction == Reduction::tree && run != nullptr

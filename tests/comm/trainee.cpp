@@ -44,12 +44,10 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
              {.weights = params_, .matrices = params_, .gradients = gradients_}),
       reducer_(layout_, comm, *device_, gradients_, static_cast<int64_t>(options.bucket_mb * 0x1p20),
                options.sharded ? *params_ : Tensor{},
-               !options.leaves
-                   ? nullptr
-                   : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
-                                    ceil_div(global_batch, options.micro_batch))),
-      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(),
-                 reducer_.parts().all_updated()),
+               !options.leaves ? nullptr
+                               : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
+                                                ceil_div(global_batch, options.micro_batch))),
+      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(), reducer_.parts().all_updated()),
       scalars_(*device_),
       mine_(part_of(global_batch, comm.size(), comm.rank())) {
   if (tree_) {

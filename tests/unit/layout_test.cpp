@@ -27,7 +27,8 @@ TEST_CASE("backward finishes sections in the order that the layout gives") {
   CHECK(layout.backward_order() == std::vector<int64_t>{3, 2, 1, 0, 4});
   const auto device = make_cpu_device(1);
   const auto queue = device->make_queue();
-  const TensorBuffer params(*device, DType::f32, {layout.size()}), gradients(*device, DType::f32, {layout.size()});
+  const TensorBuffer params(*device, DType::f32, {layout.size()}),
+      gradients(*device, DType::f32, {layout.size()});
   const TensorBuffer tokens(*device, DType::i32, {1, odd.context}), loss(*device, DType::f64, {1});
   Gpt model(odd, *device, 1, {.weights = params, .matrices = params, .gradients = gradients});
   Hearing listener;
