@@ -34,7 +34,11 @@ double positive(const json& value) {
   return number;
 }
 
-DType wire_of(const json& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+DType wire_of(const json& name) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    if (name == name_of(dtype)) return dtype;
+  throw Error("sums travel as f32 or bf16", ExitCode::usage);
+}
 
 Cluster shape_of(const json& contents) {
   const auto ranks = contents.at("ranks_per_node").get<std::vector<int64_t>>();
