@@ -61,6 +61,7 @@ TEST_CASE("what fails names the rank at the other end, by its number in the job"
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return;  // messages to itself fail where they are sent
   MPI_Comm backwards = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &backwards);
   {
