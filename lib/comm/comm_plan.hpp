@@ -34,7 +34,7 @@ struct CommPlan {
   DType wire_node = DType::f32;         ///< what f32 sums travel as inside a node: f32 or bf16
   DType wire_peers = DType::f32;        ///< and between nodes
   Sharding sharding = Sharding::world;  ///< whether owned() divides over all ranks or inside the node only
-  bool shared_windows = true;           ///< hierarchical: ranks of a node share memory where there is room
+  bool shared_memory = true;            ///< hierarchical: ranks of a node share memory where there is room
   int64_t block_bytes = 0;        ///< of a lane that goes through the hops at a time; 0: blocks_over chooses
   int64_t window = 16;            ///< blocks under way at a time
   int64_t chunk = default_chunk;  ///< elements

@@ -49,7 +49,7 @@ public:
         node_order_(order_of(place_.size)),
         node_sum_(make_direct(grouping.node, node_order_, plan.wire_node)),
         node_copy_(make_direct(grouping.node, node_order_)) {
-    if (plan.shared_windows && place_.size > 1) {
+    if (plan.shared_memory && place_.size > 1) {
       memory_.emplace(grouping.node);
       progress_.emplace(*memory_);
     }

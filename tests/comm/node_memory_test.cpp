@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("sums through shared memory have the bits of sums by messages
       CommPlan plan{.wire_node = wire.node, .wire_peers = wire.peers, .block_bytes = test::small_blocks};
       INFO("layout ", layout, ", wire ", name_of(wire.node), ",", name_of(wire.peers));
       const std::vector<T> shared = summed<T>(*world, plan, world->node_size() > 1, *queue);
-      plan.shared_windows = false;
+      plan.shared_memory = false;
       CHECK(same_bits(shared, summed<T>(*world, plan, false, *queue)));
     }
   }
