@@ -89,7 +89,7 @@ std::vector<Entry> entries(TrainOptions& o) {
        "of gradients: auto (measured); flat; hierarchical (in the node, then between); tree (same bits "
        "on any number of ranks)"},
       {machine, "inter", &o.inter,
-       "hierarchical, between nodes: auto (measured); mpi (the library's); ring; halving"},
+       "hierarchical, between nodes: auto (measured); mpi (the library's); ring; halving; direct"},
       {machine, "wire", &o.wire, "gradients travel as: fp32; bf16; fp32,bf16 (in the node, between nodes)"},
       {machine, "zero", &o.zero, "optimizer state: 0 all on each rank; 1 divided over ranks; node: in a node",
        Entry::Scope::machine},

@@ -81,13 +81,12 @@ CommBench bench_of(const Options& options) {
       contender_plans({.what = split_list("what", options.what),
                        .inter = split_list("inter", options.inter),
                        .wire = options.wire.empty() ? std::vector<std::string>{"fp32"} : options.wire});
-  validate(options.tuning.window >= 1, "--window {}: use 1 or more", options.tuning.window);
   const int64_t block = parse_bytes("block", options.block);
-  validate(block >= 0, "--block {}: use 0 (by the number of nodes) or more bytes", options.block);
   for (ContenderPlan& plan : bench.plans) {
     plan.plan.block_bytes = block;
     plan.plan.window = options.tuning.window;
-    plan.plan.shared_windows = options.tuning.shared_windows;
+    plan.plan.shared_memory = options.tuning.shared_memory;
+    validate_plan(plan.plan);
   }
   return bench;
 }
@@ -108,7 +107,7 @@ int64_t sums(World& world, Device& device, const Options& options, const CommBen
 int64_t memory(World& world, Device& device, const Options& options, const CommBench& bench) {
   const int64_t bytes = options.sizes.empty() ? int64_t{500'000'000} : bench.sizes.front();
   ContenderPlan plan{.name = "hierarchical", .what = "hierarchical", .inter = "", .plan = {}};
-  plan.plan.shared_windows = options.tuning.shared_windows;
+  plan.plan.shared_memory = options.tuning.shared_memory;
   const MemoryResult result = measure_memory(world, device, plan, bytes, bench.iterations);
   world.everywhere([&] {
     if (!world.is_root()) return;
@@ -136,12 +135,12 @@ ExitCode bench_comm(World& world, const Arguments& arguments) {
       ("place", option(o.place, "in|out|both"), "whether the result overwrites what is summed (all_reduce)");
   line.group("Implementations")
       ("what", option(o.what, "NAME,..."), "mpi (the library's blocking call), flat, hierarchical, tree")
-      ("inter", option(o.inter, "NAME,..."), "hierarchical, between nodes: mpi, ring, halving")
+      ("inter", option(o.inter, "NAME,..."), "hierarchical, between nodes: mpi, ring, halving, direct")
       ("wire", list(o.wire, "TYPE..."),
        "hierarchical, f32 travels as (default fp32): fp32; bf16; fp32,bf16 (in the node, between nodes)")
       ("block", option(o.block, "BYTES"), "hierarchical: of a lane that goes through the hops at a time; 0: by the number of nodes")
       ("window", option(o.tuning.window, "N"), "hierarchical: blocks under way at a time")
-      ("shared-windows", option(o.tuning.shared_windows, "true|false"),
+      ("shared-memory", option(o.tuning.shared_memory, "true|false"),
        "hierarchical: ranks of a node share memory where there is room")
       ("node-layout", option(o.node_layout, "LAYOUT"),
        "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank");

@@ -27,6 +27,11 @@ std::string cells(const Machine& machine, const CommBench& bench, const CommResu
 /// Whether sums go block by block, in shared memory inside the node.
 bool has_blocks(const ContenderPlan& plan) { return plan.what == "hierarchical" || plan.what == "tree"; }
 
+CommPlan::Blocks blocks_of(const ContenderPlan& way, const Machine& machine) {
+  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter_of_sums(DType::f32);
+  return way.plan.blocks_over(inter, std::ssize(machine.ranks_per_node));
+}
+
 const CommResult* find(const std::vector<CommResult>& results, int64_t bytes, const std::string& contender,
                        bool in_place) {
   for (const CommResult& result : results)
@@ -51,11 +56,12 @@ void print_comm_table(const Machine& machine, const CommBench& bench,
              machine.ranks_per_node.size(), machine.ranks_per_node.size() == 1 ? "" : "s",
              fmt::join(machine.ranks_per_node, "+"), bench.iterations,
              bench.exact ? ", nothing else was sent" : "");
-  if (const auto blocks = std::ranges::find_if(bench.plans, has_blocks); blocks != bench.plans.end())
-    fmt::print("# hierarchical, tree: blocks of {} KiB of a lane, {} under way, {} inside nodes\n",
-               static_cast<double>(blocks->plan.block_for(std::ssize(machine.ranks_per_node))) / 0x1p10,
-               blocks->plan.window,
-               blocks->plan.shared_windows ? "shared memory where there is room" : "messages");
+  if (const auto first = std::ranges::find_if(bench.plans, has_blocks); first != bench.plans.end()) {
+    const CommPlan::Blocks blocks = blocks_of(*first, machine);
+    fmt::print("# {}: blocks of {} KiB of a lane, {} under way, {} inside nodes\n", first->name,
+               static_cast<double>(blocks.bytes) / 0x1p10, blocks.under_way,
+               first->plan.shared_memory ? "shared memory where there is room" : "messages");
+  }
   std::string places, columns, units;
   for (const bool in_place : {false, true}) {
     if (in_place ? !bench.in_place : !bench.out_of_place) continue;
@@ -90,9 +96,10 @@ nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
                                                     {"wire_node", name_of(plan.plan.wire_node)},
                                                     {"wire_peers", name_of(plan.plan.wire_peers)}});
     if (!has_blocks(plan)) continue;
-    implementation["block_bytes"] = plan.plan.block_for(std::ssize(machine.ranks_per_node));
-    implementation["window"] = plan.plan.window;
-    implementation["shared_windows"] = plan.plan.shared_windows;
+    const CommPlan::Blocks blocks = blocks_of(plan, machine);
+    implementation["block_bytes"] = blocks.bytes;
+    implementation["window"] = blocks.under_way;
+    implementation["shared_memory"] = plan.plan.shared_memory;
   }
   nlohmann::json rows = nlohmann::json::array();
   for (const CommResult& result : results) {

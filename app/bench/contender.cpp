@@ -108,12 +108,6 @@ private:
   int rank_, ranks_;
 };
 
-DType wire_named(const std::string& name) {
-  validate(name == "fp32" || name == "bf16", "--wire {}: use fp32, bf16, or two of them as in fp32,bf16",
-           name);
-  return name == "bf16" ? DType::bf16 : DType::f32;
-}
-
 }  // namespace
 
 Collective collective_named(const std::string& name) {
@@ -144,13 +138,6 @@ double bus_factor(Collective collective, int ranks) {
   return collective == Collective::broadcast ? 1.0 : share;
 }
 
-Inter inter_named(const std::string& name) {
-  if (name == "mpi") return Inter::library;
-  if (name == "ring") return Inter::ring;
-  validate(name == "halving", "--inter {}: use mpi, ring, halving", name);
-  return Inter::halving;
-}
-
 std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
   std::vector<ContenderPlan> plans;
   for (const std::string& what : names.what) {
@@ -162,15 +149,14 @@ std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
     validate(what == "hierarchical", "--what {}: use mpi, flat, hierarchical, tree", what);
     for (const std::string& inter : names.inter)
       for (const std::string& wire : names.wire) {
-        const std::vector<std::string> hops = split_list("wire", wire);
-        validate(hops.size() <= 2, "--wire {}: use fp32, bf16, or two of them as in fp32,bf16", wire);
+        const Wire hops = wire_named(wire);
         plans.push_back({.name = fmt::format("{}/{}/{}", what, inter, wire),
                          .what = what,
                          .inter = inter,
                          .plan = {.reduction = Reduction::hierarchical,
                                   .inter = inter_named(inter),
-                                  .wire_node = wire_named(hops.front()),
-                                  .wire_peers = wire_named(hops.back())}});
+                                  .wire_node = hops.node,
+                                  .wire_peers = hops.peers}});
       }
   }
   return plans;

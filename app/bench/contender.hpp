@@ -51,12 +51,9 @@ struct ContenderNames {
 struct ContenderPlan {
   std::string name;
   std::string what;   ///< mpi, flat, hierarchical, tree
-  std::string inter;  ///< mpi, ring, halving; empty where there is no such choice
+  std::string inter;  ///< mpi, ring, halving, direct; empty where there is no such choice
   CommPlan plan;
 };
-/// mpi, ring, halving. @throws Error(usage)
-Inter inter_named(const std::string& name);
-
 std::vector<ContenderPlan> contender_plans(const ContenderNames& names);
 
 /// Collective over the world.

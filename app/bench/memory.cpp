@@ -116,7 +116,7 @@ void print_memory(const MemoryResult& result) {
                result.library.median() / times.median());
   };
   fmt::print("memory: {} ranks of one node, {} bytes in {}, {} wrong\n", result.ranks, result.bytes,
-             result.supplied ? "shared windows" : "memory of each rank", result.wrong);
+             result.supplied ? "shared memory" : "memory of each rank", result.wrong);
   row("stream add, all ranks at once", result.stream);
   fmt::print(" {:>7.1f} GB/s, two reads and one write\n",
              static_cast<double>(result.stream_bytes) / result.stream.median() / 1e9);

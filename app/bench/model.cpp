@@ -231,7 +231,7 @@ ExitCode bench_model(World& world, const Arguments& arguments) {
        "of a computing core that communication takes; below 0: as in --step-from, or 0");
   line.group("Communication")
       ("reduction", option(o.train.reduction, "NAME"), "flat (a ring over all ranks), hierarchical")
-      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving")
+      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving, direct")
       ("wire", option(o.train.wire, "TYPE"), "fp32; bf16; fp32,bf16 (in the node, between nodes)")
       ("bucket-mb", option(o.train.bucket_mb, "MIB"), "gradients reduced at a time");
   line.group("Output")("json", option(o.json, "FILE"), "write the figures there");

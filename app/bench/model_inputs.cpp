@@ -34,7 +34,11 @@ double positive(const json& value) {
   return number;
 }
 
-DType wire_of(const json& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+DType wire_of(const json& name) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    if (name == name_of(dtype)) return dtype;
+  throw Error("sums travel as f32 or bf16", ExitCode::usage);
+}
 
 Cluster shape_of(const json& contents) {
   const auto ranks = contents.at("ranks_per_node").get<std::vector<int64_t>>();
@@ -95,7 +99,7 @@ MeasuredSums read_comm_json(const std::string& path, const std::string& implemen
     if (measured.plan.reduction == Reduction::hierarchical) {
       measured.plan.block_bytes = static_cast<int64_t>(positive(chosen.at("block_bytes")));
       measured.plan.window = static_cast<int64_t>(positive(chosen.at("window")));
-      measured.plan.shared_windows = chosen.at("shared_windows").get<bool>();
+      measured.plan.shared_memory = chosen.at("shared_memory").get<bool>();
     }
     for (const json& row : contents.at("results"))
       if (row.at("implementation") == chosen.at("name") && row.at("in_place").get<bool>())

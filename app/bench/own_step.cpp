@@ -150,7 +150,7 @@ void check_fixed_plan(const TrainOptions& options) {
   validate_options(options);
   validate(options.reduction == "flat" || options.reduction == "hierarchical",
            "--reduction {}: use flat or hierarchical here", options.reduction);
-  validate(options.inter != "auto", "--inter auto: use mpi, ring or halving here");
+  validate(options.inter != "auto", "--inter auto: use mpi, ring, halving or direct here");
 }
 
 void check_threads(int64_t threads) {

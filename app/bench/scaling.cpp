@@ -100,7 +100,7 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
       ("threads", option(o.threads, "N"), "a rank");
   line.group("Communication")
       ("reduction", option(o.train.reduction, "NAME"), "flat, hierarchical")
-      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving")
+      ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving, direct")
       ("wire", option(o.train.wire, "TYPE"), "fp32; bf16; fp32,bf16 (in the node, between nodes)")
       ("zero", option(o.train.zero, "NAME"), "optimizer state: 0 all on each rank; 1 divided over ranks; node: in a node")
       ("bucket-mb", option(o.train.bucket_mb, "MIB"), "gradients reduced at a time")

@@ -6,13 +6,15 @@
 
 namespace gpt {
 
-void check_mpi(int rc) {
-  if (rc == MPI_SUCCESS) return;
+std::string mpi_error_text(int rc) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(rc, text.data(), &length);
-  throw Error(fmt::format("MPI: {}", std::string_view(text.data(), static_cast<size_t>(length))),
-              ExitCode::rank_failed);
+  return {text.data(), static_cast<size_t>(length)};
+}
+
+void check_mpi(int rc) {
+  if (rc != MPI_SUCCESS) throw Error(fmt::format("MPI: {}", mpi_error_text(rc)), ExitCode::rank_failed);
 }
 
 }  // namespace gpt

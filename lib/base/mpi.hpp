@@ -3,8 +3,12 @@
 #include "base/handle.hpp"
 
 #include <mpi.h>
+#include <string>
 
 namespace gpt {
+
+/// MPI's own text for an error code.
+std::string mpi_error_text(int rc);
 
 /// Throws Error(rank_failed) with MPI's own text unless `rc` is MPI_SUCCESS.
 void check_mpi(int rc);

@@ -12,25 +12,6 @@ bool is_power_of_two(int64_t value) { return std::has_single_bit(static_cast<uin
 /// Lower bound of bytes that a rank sends and receives in a sum over p, relative to the message.
 double spread(int64_t p) { return static_cast<double>(p - 1) / static_cast<double>(p); }
 
-CostTerms inter_terms(const Cluster& cluster, const CommPlan& plan, double bytes) {
-  const int64_t nodes = cluster.nodes;
-  switch (plan.inter) {
-    case Inter::ring:
-    case Inter::tree:  // pieces go to their owners and back
-      return ring_all_reduce(nodes, bytes);
-    case Inter::halving:
-      validate(is_power_of_two(nodes), "halving needs a power of two of nodes, not {}: use ring", nodes);
-      return halving_all_reduce(nodes, bytes);
-    case Inter::library:
-      break;
-  }
-  const auto cheaper = [&](const CostTerms& a, const CostTerms& b) {
-    return a.seconds(cluster.inter) <= b.seconds(cluster.inter) ? a : b;
-  };
-  const CostTerms simple = cheaper(ring_all_reduce(nodes, bytes), doubling_all_reduce(nodes, bytes));
-  return is_power_of_two(nodes) ? cheaper(halving_all_reduce(nodes, bytes), simple) : simple;
-}
-
 double share_on_wire(DType wire) { return static_cast<double>(size_of(wire)) / size_of(DType::f32); }
 
 /// seconds = fixed + messages·α + bytes·β; both sides of a weighted normal equation.
@@ -72,6 +53,14 @@ CostTerms doubling_all_reduce(int64_t p, double bytes) {
   return {rounds, rounds * bytes};
 }
 
+CostTerms library_all_reduce(int64_t p, double bytes, const Link& link) {
+  const auto cheaper = [&](const CostTerms& a, const CostTerms& b) {
+    return a.seconds(link) <= b.seconds(link) ? a : b;
+  };
+  const CostTerms simple = cheaper(ring_all_reduce(p, bytes), doubling_all_reduce(p, bytes));
+  return is_power_of_two(p) ? cheaper(halving_all_reduce(p, bytes), simple) : simple;
+}
+
 HopTerms all_reduce_terms(const Cluster& cluster, const CommPlan& plan, double bytes) {
   expects(cluster.nodes >= 1 && cluster.ranks_per_node >= 1 && bytes >= 0);
   if (plan.reduction == Reduction::flat) {
@@ -80,13 +69,15 @@ HopTerms all_reduce_terms(const Cluster& cluster, const CommPlan& plan, double b
   }
   const double inside = bytes * share_on_wire(plan.wire_node);
   const double between = bytes * share_on_wire(plan.wire_peers);
-  const double lane_blocks = bytes / static_cast<double>(cluster.ranks_per_node) /
-                             static_cast<double>(plan.block_for(cluster.nodes));
-  // The library's sums are large and one at a time.
-  const bool in_turn = plan.inter == Inter::library && cluster.nodes > 1;
+  const Inter inter = plan.inter_of_sums(DType::f32);
+  validate_fits(inter, cluster.nodes);
+  const CommPlan::Blocks blocks = plan.blocks_over(inter, cluster.nodes);
+  const double lane_blocks =
+      bytes / static_cast<double>(cluster.ranks_per_node) / static_cast<double>(blocks.bytes);
+  const int64_t overlapping = blocks.under_way > 1 ? std::llround(std::ceil(lane_blocks)) : 1;
   return {.intra = ring_all_reduce(cluster.ranks_per_node, inside),
-          .inter = inter_terms(cluster, plan, between),
-          .blocks = in_turn ? 1 : std::max<int64_t>(1, std::llround(std::ceil(lane_blocks)))};
+          .inter = way_of(inter).cost(cluster.nodes, between, cluster.inter),
+          .blocks = std::max<int64_t>(1, overlapping)};
 }
 
 double all_reduce_seconds(const Cluster& cluster, const CommPlan& plan, double bytes) {

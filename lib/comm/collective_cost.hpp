@@ -30,6 +30,9 @@ CostTerms ring_all_reduce(int64_t p, double bytes);      ///< 2(p−1), 2(p−1)
 CostTerms halving_all_reduce(int64_t p, double bytes);   ///< 2·lg p, 2(p−1)/p·bytes; p a power of two
 CostTerms doubling_all_reduce(int64_t p, double bytes);  ///< ⌈lg p⌉, ⌈lg p⌉·bytes
 
+/// The cheaper of doubling, ring and, on a power of two, halving: what a library chooses from.
+CostTerms library_all_reduce(int64_t p, double bytes, const Link& link);
+
 /// Nodes with equally many ranks each.
 struct Cluster {
   int64_t nodes = 1;
@@ -43,8 +46,7 @@ struct Cluster {
 /// The two hops of one all-reduce of f32 gradients. Hierarchical (docs/reduction.md): scatter and gather
 /// inside the node; between nodes all lanes share the node's link, so that it carries the bytes of one
 /// all-reduce of the whole over the nodes. Flat: one ring over all ranks, placed node by node, whose slowest
-/// edge lies between nodes. Inter::library counts as the cheaper of doubling, ring and, on a power of two,
-/// halving.
+/// edge lies between nodes.
 struct HopTerms {
   CostTerms intra, inter;
   int64_t blocks = 1;  ///< that go through the hops one behind the other; 1: the hops do not overlap

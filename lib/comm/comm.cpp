@@ -1,6 +1,7 @@
 #include "comm/comm.hpp"
 
 #include "base/contracts.hpp"
+#include "base/error.hpp"
 #include "comm/tree_comm.hpp"
 
 #include <vector>
@@ -19,10 +20,9 @@ void Comm::sum(Tensor out, const std::vector<Tensor>& summands, Receivers receiv
   reduce_scatter(out, queue);
 }
 
-int64_t CommPlan::block_for(int64_t nodes) const {
-  constexpr int64_t message = 32 << 10, in_memory = 1 << 20;
-  if (block_bytes > 0) return block_bytes;
-  return nodes > 1 ? nodes * message : in_memory;
+void Comm::validate_sum(DType dtype) {
+  const bool is_known = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64;
+  validate(is_known, ExitCode::failed, "a sum of {} over the ranks: use f32, bf16 or f64", name_of(dtype));
 }
 
 std::unique_ptr<Comm> make_comm(const World& world, const CommPlan& plan) {

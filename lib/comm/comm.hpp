@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/integers.hpp"
+#include "comm/comm_plan.hpp"
 #include "comm/world.hpp"
 #include "device/buffer.hpp"
 #include "device/queue.hpp"
@@ -15,8 +16,14 @@ namespace gpt {
 enum class Receivers { all, owners };
 
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
-/// operations in the same order with the same counts. dtypes f32, bf16, f64; any count from 0 on. A group of
-/// one rank is the ordinary path.
+/// operations in the same order with the same counts. Sums of f32, bf16, f64, copies of any dtype; any count
+/// from 0 on. A group of one rank is the ordinary path.
+///
+/// One operation at a time: whoever gives operations to several queues sees to it that the first queue's are
+/// done before the next one's begin. Two at once end with an Error on the rank that tries it.
+///
+/// Inside a node all ranks give an operation the same part of the same allocation from allocator(), or all of
+/// them memory of their own; anything else ends with an Error on the ranks of that node.
 class Comm {
 public:
   /// Elements that every part begins at a multiple of. Whole blocks of gradient-norm sums, so that each has
@@ -44,7 +51,8 @@ public:
   virtual void all_gather(Tensor data, Queue&) = 0;
 
   /// Memory in which sums are formed fastest, for buffers that are reduced often; null: any memory will do.
-  /// Allocation is collective over the ranks of a node: same sizes, same order.
+  /// Allocation is collective over the ranks of a node: same sizes, same order. Other threads' operations on
+  /// other buffers may be under way meanwhile.
   virtual Allocator* allocator() { return nullptr; }
 
   virtual void broadcast(Tensor data, int root, Queue&) = 0;
@@ -68,31 +76,9 @@ public:
 protected:
   /// Elements of one owner's part.
   int64_t part_size(int64_t count) const;
-};
 
-enum class Reduction { flat, hierarchical, tree };
-enum class Inter { library, ring, halving, tree };
-enum class Sharding { world, node };
-
-/// Elements that travel in one call of the MPI library at most: it counts in int, and some transports count
-/// bytes so too.
-constexpr int64_t default_chunk = int64_t{1} << 26;
-
-/// How sums are formed. The bits of a sum are a function of this, the ranks and their layout.
-struct CommPlan {
-  Reduction reduction = Reduction::hierarchical;
-  Inter inter = Inter::ring;            ///< hierarchical: between nodes
-  DType wire_node = DType::f32;         ///< what f32 sums travel as inside a node: f32 or bf16
-  DType wire_peers = DType::f32;        ///< and between nodes
-  Sharding sharding = Sharding::world;  ///< whether owned() divides over all ranks or inside the node only
-  bool shared_windows = true;           ///< hierarchical: ranks of a node share memory where there is room
-  int64_t block_bytes = 0;  ///< of a lane that goes through the hops at a time; 0: block_for chooses
-  int64_t window = 16;      ///< blocks under way at a time
-  int64_t chunk = default_chunk;
-
-  /// Bytes of a block on so many nodes: messages of 32 KiB between them, a megabyte where there are none
-  /// (docs/performance.md).
-  int64_t block_for(int64_t nodes) const;
+  /// @throws Error unless there are sums of that type
+  static void validate_sum(DType dtype);
 };
 
 /// Reduction::tree: over the ranks, as many leaves (comm/tree_comm.hpp has it over any leaves). Collective

@@ -32,6 +32,16 @@ private:
   size_t used_ = 0;
 };
 
+/// Tags for blocks in the order in which they begin, the same on all ranks: so many that blocks under way on
+/// any two ranks never share one, and within what MPI promises.
+class Tags {
+public:
+  int next() { return last_ = (last_ + 1) % 16384; }
+
+private:
+  int last_ = 0;
+};
+
 /// A block under way: what keeps its messages apart from those of others.
 struct Slot {
   int tag = 0;
@@ -73,8 +83,8 @@ std::unique_ptr<Exchange> make_halving(MPI_Comm group);
 /// straight to all: two steps, the fewest bytes. f32 data travels as `wire`.
 std::unique_ptr<Exchange> make_direct(MPI_Comm group, SumOrder order, DType wire = DType::f32);
 
-/// The MPI library's nonblocking collectives. Since those of one communicator must start in the same order on
-/// all members, one block at a time.
-std::unique_ptr<Exchange> make_library(MPI_Comm group);
+/// The MPI library's nonblocking collectives, each of up to `chunk` elements. Since those of one communicator
+/// must start in the same order on all members, one block at a time.
+std::unique_ptr<Exchange> make_library(MPI_Comm group, int64_t chunk);
 
 }  // namespace gpt

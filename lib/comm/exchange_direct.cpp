@@ -17,15 +17,15 @@ public:
     Pieces arrived(pieces.size());
     Requests requests(slot.pool);
     for (int step = 1; step < messages_.size(); ++step) {
-      const auto from = static_cast<size_t>(partner(-step));
+      const auto from = static_cast<size_t>(messages_.neighbour(-step));
       for (const Tensor& range : mine) {
         arrived[from].push_back(slot.scratch.take(travels_as(range), range.size()));
-        messages_.receive(requests, arrived[from].back(), partner(-step), slot.tag);
+        messages_.receive(requests, arrived[from].back(), messages_.neighbour(-step), slot.tag);
       }
     }
     for (int step = 1; step < messages_.size(); ++step) {
-      for (const Tensor& range : pieces[static_cast<size_t>(partner(step))])
-        messages_.send(requests, converted(range, slot), partner(step), slot.tag);
+      for (const Tensor& range : pieces[static_cast<size_t>(messages_.neighbour(step))])
+        messages_.send(requests, converted(range, slot), messages_.neighbour(step), slot.tag);
     }
     co_await until([&] { return requests.are_done(); });
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -33,9 +33,9 @@ public:
       for (size_t member = 0; member < arrived.size(); ++member) {
         const bool own = std::cmp_equal(member, messages_.rank());
         const Tensor& from = own ? mine[i] : arrived[member][i];
-        summands.push_back({from.raw(), from.dtype()});
+        summands.push_back({.data = from.raw(), .dtype = from.dtype()});
       }
-      sum_arrays(mine[i], summands, order_, travels_as(mine[i]) == DType::bf16);
+      sum_arrays(mine[i], summands, order_, travels_as(mine[i]));
     }
   }
 
@@ -44,27 +44,23 @@ public:
     std::vector<std::pair<Tensor, Tensor>> to_widen;  // where to, from
     Requests requests(slot.pool);
     for (int step = 1; step < messages_.size(); ++step) {
-      for (const Tensor& range : pieces[static_cast<size_t>(partner(-step))]) {
+      for (const Tensor& range : pieces[static_cast<size_t>(messages_.neighbour(-step))]) {
         const bool as_it_is = travels_as(range) == range.dtype();
         const Tensor arrived = as_it_is ? range : slot.scratch.take(travels_as(range), range.size());
         if (!as_it_is) to_widen.emplace_back(range, arrived);
-        messages_.receive(requests, arrived, partner(-step), slot.tag);
+        messages_.receive(requests, arrived, messages_.neighbour(-step), slot.tag);
       }
     }
     for (const Tensor& range : pieces[static_cast<size_t>(messages_.rank())]) {
       const Tensor outgoing = converted(range, slot);
       for (int step = 1; step < messages_.size(); ++step)
-        messages_.send(requests, outgoing, partner(step), slot.tag);
+        messages_.send(requests, outgoing, messages_.neighbour(step), slot.tag);
     }
     co_await until([&] { return requests.are_done(); });
     for (const auto& [to, from] : to_widen) convert(to, from);
   }
 
 private:
-  int partner(int distance) const {
-    const int n = messages_.size();
-    return ((messages_.rank() + distance) % n + n) % n;
-  }
   DType travels_as(const Tensor& data) const { return data.dtype() == DType::f32 ? wire_ : data.dtype(); }
 
   Tensor converted(const Tensor& data, Slot slot) const {
@@ -75,7 +71,7 @@ private:
   }
 
   static void convert(Tensor to, Tensor from) {
-    const Summand only{from.raw(), from.dtype()};
+    const Summand only{.data = from.raw(), .dtype = from.dtype()};
     sum_arrays(to, {&only, 1}, in_turn(1));
   }
 

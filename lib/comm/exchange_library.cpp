@@ -1,4 +1,3 @@
-#include "comm/comm.hpp"
 #include "comm/exchange.hpp"
 #include "comm/mpi_group.hpp"
 
@@ -27,7 +26,7 @@ std::vector<Tensor> joined(const Pieces& pieces) {
 
 class Library final : public Exchange {
 public:
-  explicit Library(MPI_Comm group) : group_(group, default_chunk) {}
+  Library(MPI_Comm group, int64_t chunk) : group_(group, chunk) {}
 
   Task all_reduce(const Pieces& pieces, Slot slot) override {
     Requests requests(slot.pool);
@@ -55,6 +54,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_library(MPI_Comm group) { return std::make_unique<Library>(group); }
+std::unique_ptr<Exchange> make_library(MPI_Comm group, int64_t chunk) {
+  return std::make_unique<Library>(group, chunk);
+}
 
 }  // namespace gpt

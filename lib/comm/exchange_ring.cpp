@@ -11,23 +11,19 @@ public:
   // at member i.
   Task reduce(const Pieces& pieces, Slot slot) override {
     for (int step = 0; step + 1 < messages_.size(); ++step)
-      co_await send_and_add(messages_, piece(pieces, -1 - step), neighbour(1), piece(pieces, -2 - step),
-                            neighbour(-1), slot);
+      co_await send_and_add(messages_, piece(pieces, -1 - step), messages_.neighbour(1),
+                            piece(pieces, -2 - step), messages_.neighbour(-1), slot);
   }
 
   Task gather(const Pieces& pieces, Slot slot) override {
     for (int step = 0; step + 1 < messages_.size(); ++step)
-      co_await send_and_receive(messages_, piece(pieces, -step), neighbour(1), piece(pieces, -1 - step),
-                                neighbour(-1), slot);
+      co_await send_and_receive(messages_, piece(pieces, -step), messages_.neighbour(1),
+                                piece(pieces, -1 - step), messages_.neighbour(-1), slot);
   }
 
 private:
-  int neighbour(int distance) const {
-    const int n = messages_.size();
-    return ((messages_.rank() + distance) % n + n) % n;
-  }
   const std::vector<Tensor>& piece(const Pieces& pieces, int distance) const {
-    return pieces[static_cast<size_t>(neighbour(distance))];
+    return pieces[static_cast<size_t>(messages_.neighbour(distance))];
   }
 
   Messages messages_;

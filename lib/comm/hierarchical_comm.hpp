@@ -1,29 +1,21 @@
 #pragma once
 
-#include "base/mpi.hpp"
 #include "comm/comm.hpp"
-#include "comm/node_layout.hpp"
+#include "comm/grouping.hpp"
+#include "device/host_sum.hpp"
 
 #include <memory>
 
 namespace gpt {
 
-/// The groups of a hierarchy. Communicators belong to somebody who outlives it.
-struct Grouping {
-  NodeOfRank layout;
-  int rank = 0;
-  MPI_Comm world = MPI_COMM_NULL;
-  MPI_Comm node = MPI_COMM_NULL;   ///< ranks of this one's node
-  MPI_Comm peers = MPI_COMM_NULL;  ///< ranks with this one's index on their nodes
-};
-
-/// As the world's layout has it. Collective.
-Grouping grouping_of(const World& world);
-
-/// Every rank a node of its own.
-Grouping flat_grouping(const World& world);
+/// The order in which whoever adds so many whole summands does it: in_turn, as_tree.
+using OrderOf = SumOrder (*)(int summands);
 
 /// Collective over the groups.
-std::unique_ptr<Comm> make_hierarchical_comm(const Grouping& grouping, const CommPlan& plan);
+/// @param order_of  of the ranks of a node; and of the nodes with Inter::direct, the other exchanges have an
+/// order of
+///                  their own
+std::unique_ptr<Comm> make_hierarchical_comm(const Grouping& grouping, const CommPlan& plan,
+                                             OrderOf order_of);
 
 }  // namespace gpt

@@ -14,11 +14,13 @@ public:
   std::string name() const override { return "flat MPI"; }
 
   void all_reduce(Tensor out, Tensor in, Queue& queue) override {
+    validate_sum(out.dtype());
     give_requests([this, out, in](Requests& requests) { group_.all_reduce(requests, out, in); }, pool_,
                   queue);
   }
 
   void reduce_scatter(Tensor data, Queue& queue) override {
+    validate_sum(data.dtype());
     give_requests(
         [this, data](Requests& requests) {
           for (int owner = 0; owner < size(); ++owner)

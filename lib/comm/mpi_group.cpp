@@ -2,6 +2,7 @@
 
 #include "base/bfloat16.hpp"
 #include "base/contracts.hpp"
+#include "base/error.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -47,7 +48,7 @@ std::vector<Range> chunks_of(Range range, int64_t chunk) {
 }
 
 MpiGroup::MpiGroup(MPI_Comm group, int64_t chunk) : comm_(duplicate(group)), chunk_(chunk) {
-  expects(chunk > 0 && chunk <= INT_MAX);
+  validate(chunk >= 1 && chunk <= INT_MAX, "chunks of {} elements: MPI counts 1 to {}", chunk, INT_MAX);
   check_mpi(MPI_Comm_rank(comm_.get(), &rank_));
   check_mpi(MPI_Comm_size(comm_.get(), &size_));
   MPI_Op op = MPI_OP_NULL;

@@ -66,6 +66,7 @@ NodeMemory::~NodeMemory() { ensures(segments_.empty()); }
 
 void* NodeMemory::allocate(int64_t bytes) {
   Segment segment;
+  segment.number = allocations_++;
   segment.bytes = std::max<int64_t>(bytes, 1);
   segment.stride = round_up(segment.bytes, huge_page);
   if (!map_together(segment)) {
@@ -77,6 +78,7 @@ void* NodeMemory::allocate(int64_t bytes) {
     madvise(own, static_cast<size_t>(segment.stride), MADV_HUGEPAGE);
     segment.own = static_cast<std::byte*>(own);
   }
+  const std::lock_guard lock(mutex_);
   segments_.push_back(segment);
   return segment.own;
 }
@@ -122,43 +124,48 @@ bool NodeMemory::map_together(Segment& segment) {
 }
 
 void NodeMemory::release(void* data, int64_t) {
-  const auto found = std::ranges::find(segments_, static_cast<std::byte*>(data), &Segment::own);
-  ensures(found != segments_.end());
-  if (found->base != nullptr)
-    munmap(found->base, static_cast<size_t>(found->stride * size_));
+  const Segment segment = taken_out(static_cast<std::byte*>(data));
+  if (segment.base != nullptr)
+    munmap(segment.base, static_cast<size_t>(segment.stride * size_));
   else
-    munmap(found->own, static_cast<size_t>(found->stride));
+    munmap(segment.own, static_cast<size_t>(segment.stride));
+}
+
+NodeMemory::Segment NodeMemory::taken_out(const std::byte* own) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(segments_, own, &Segment::own);
+  ensures(found != segments_.end());
+  const Segment segment = *found;
   segments_.erase(found);
+  return segment;
 }
 
-bool NodeMemory::holds(const Tensor& data) const {
-  const auto* begin = static_cast<const std::byte*>(data.raw());
-  return std::ranges::any_of(segments_, [&](const Segment& segment) {
-    return segment.base != nullptr && begin >= segment.own &&
-           begin + data.bytes() <= segment.own + segment.bytes;
-  });
-}
-
-Tensor NodeMemory::at(int member, const Tensor& data) const {
-  auto* begin = static_cast<std::byte*>(data.raw());
+std::optional<SharedArray> NodeMemory::find(const Tensor& data) const {
+  const std::byte* const begin = static_cast<const std::byte*>(data.raw());
+  const std::lock_guard lock(mutex_);
   for (const Segment& segment : segments_) {
-    if (segment.base != nullptr && begin >= segment.own && begin < segment.own + segment.bytes)
-      return {segment.base + segment.stride * member + (begin - segment.own), data.dtype(), {data.size()}};
+    const bool holds = segment.base != nullptr && begin >= segment.own &&
+                       begin + data.bytes() <= segment.own + segment.bytes;
+    if (!holds) continue;
+    const int64_t offset = begin - segment.own;
+    return SharedArray(segment.base + offset, segment.stride, rank_,
+                       {.allocation = segment.number, .offset = offset, .bytes = data.bytes()});
   }
-  ensures(data.size() == 0);
-  return data;
+  return std::nullopt;
 }
 
 NodeProgress::NodeProgress(NodeMemory& memory)
     : buffer_(memory, static_cast<int64_t>(sizeof(Counters))), rank_(memory.rank()) {
   const Tensor own(buffer_.data(), DType::i32, {static_cast<int64_t>(sizeof(Counters)) / 4});
-  works_ = memory.holds(own);
+  const std::optional<SharedArray> shared = memory.find(own);
+  works_ = shared.has_value();
   // What lies there is zero, which is how the counters begin.
   for (int member = 0; member < memory.size(); ++member)
-    counters_.push_back(static_cast<Counters*>(memory.at(works_ ? member : memory.rank(), own).raw()));
+    counters_.push_back(static_cast<Counters*>(works_ ? shared->at(member, own).raw() : own.raw()));
 }
 
-int64_t NodeProgress::begin() {
+int64_t NodeProgress::begin(const ArrayPlace& place) {
+  of(rank_).place = place;
   of(rank_).begun.store(++operation_, std::memory_order_release);
   return operation_;
 }
@@ -167,6 +174,22 @@ bool NodeProgress::all_began(int64_t operation) const {
   return std::ranges::all_of(counters_, [operation](const Counters* counters) {
     return counters->begun.load(std::memory_order_acquire) >= operation;
   });
+}
+
+void NodeProgress::check_places() const {
+  const auto text = [](const ArrayPlace& place) {
+    if (place.allocation < 0) return fmt::format("{} bytes of its own memory", place.bytes);
+    return fmt::format("{} bytes from {} of allocation {}", place.bytes, place.offset, place.allocation);
+  };
+  const ArrayPlace& own = of(rank_).place;
+  for (size_t member = 0; member < counters_.size(); ++member) {
+    const ArrayPlace& other = counters_[member]->place;
+    validate(other == own, ExitCode::failed,
+             "ranks of one node give an operation different memory: number {} on the node has {}, number {} "
+             "has {}; "
+             "give the same part of the same allocation on all of them",
+             rank_, text(own), member, text(other));
+  }
 }
 
 void NodeProgress::end(int64_t operation) { of(rank_).ended.store(operation, std::memory_order_release); }

@@ -36,6 +36,7 @@ void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_
 
 void give_requests(std::function<void(Requests&)> begin, RequestPool& pool, Queue& queue) {
   queue.host([begin = std::move(begin), &pool, &queue] {
+    const Turn turn(pool);
     Requests requests(pool);
     fault_point("comm.block");
     begin(requests);

@@ -15,7 +15,7 @@ namespace gpt {
 void run_pipeline(int64_t count, int64_t window, const std::function<Task(int64_t index, int64_t slot)>& make,
                   RequestPool& pool, Queue& queue);
 
-/// On `queue`: starts what `begin` adds to the requests, and polls until it is done.
+/// On `queue`, in a turn of its own: starts what `begin` adds to the requests, and polls until it is done.
 void give_requests(std::function<void(Requests&)> begin, RequestPool& pool, Queue& queue);
 
 /// Polls until `condition` holds, as above.

@@ -15,7 +15,8 @@ namespace gpt {
 ///       …
 ///     }
 ///
-/// Starts when it is first advanced. One Task may wait for the end of another with co_await.
+/// Starts when it is first advanced. One Task may wait for the end of another with co_await, which throws
+/// what the other one threw.
 class Task {
 public:
   struct promise_type {
@@ -42,14 +43,22 @@ public:
   bool is_done() const { return handle_.done(); }
 
   /// Goes on if what it waits for has come. Whether it did. @throws what the coroutine threw
-  bool advance() { return advance(handle_); }
+  bool advance() {
+    const bool moved = advance(handle_);
+    rethrow_failure();
+    return moved;
+  }
 
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<promise_type> outer) const { outer.promise().inner = handle_; }
-  void await_resume() const {}
+  void await_resume() const { rethrow_failure(); }
 
 private:
   explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+
+  void rethrow_failure() const {
+    if (handle_.promise().failure) std::rethrow_exception(handle_.promise().failure);
+  }
 
   static bool advance(std::coroutine_handle<promise_type> handle) {
     promise_type& promise = handle.promise();
@@ -62,7 +71,6 @@ private:
     }
     promise.condition = nullptr;
     handle.resume();
-    if (promise.failure) std::rethrow_exception(promise.failure);
     return true;
   }
 

@@ -98,6 +98,7 @@ public:
   Allocator* allocator() override { return ranks_->allocator(); }
 
   void sum(Tensor out, const std::vector<Tensor>& subtrees, Receivers receivers, Queue& queue) override {
+    validate_sum(out.dtype());
     expects(subtrees.size() == subtrees_[static_cast<size_t>(rank())].size());
     if (uniform_) return ranks_->sum(out, subtrees, receivers, queue);
     const bool everywhere = receivers == Receivers::all;
@@ -106,12 +107,14 @@ public:
 
 private:
   void sum_singly(Tensor out, const std::vector<Tensor>& subtrees, bool everywhere, Queue& queue) {
-    const Division division(out.size(), 1, size(), plan_.block_for(size()) / size_of(out.dtype()));
+    const Turn turn(pool_);
+    const CommPlan::Blocks blocks = plan_.blocks_over(Inter::direct, size());
+    const Division division(out.size(), 1, size(), blocks.bytes / size_of(out.dtype()));
     run_pipeline(
-        division.blocks(), plan_.window,
+        division.blocks(), blocks.under_way,
         [&](int64_t block, int64_t slot) {
           return sum_block(out, subtrees, division, block, everywhere || division.is_tail(block),
-                           {next_tag(), scratch_[static_cast<size_t>(slot)], pool_});
+                           {tags_.next(), scratch_[static_cast<size_t>(slot)], pool_});
         },
         pool_, queue);
   }
@@ -144,8 +147,6 @@ private:
     if (everywhere) co_await gather_->gather(pieces, slot);
   }
 
-  int next_tag() { return tag_ = (tag_ + 1) % 16384; }
-
   std::unique_ptr<Comm> ranks_;
   CommPlan plan_;
   Subtrees subtrees_;
@@ -155,7 +156,7 @@ private:
   std::unique_ptr<Exchange> gather_;
   std::vector<Scratch> scratch_;
   RequestPool pool_;
-  int tag_ = 0;
+  Tags tags_;
 };
 
 }  // namespace
@@ -163,16 +164,17 @@ private:
 std::unique_ptr<Comm> make_tree_comm(const World& world, const CommPlan& plan,
                                      const std::vector<Range>& leaves_of_rank) {
   validate(
-      plan.wire_node == DType::f32 && plan.wire_peers == DType::f32,
+      !plan.rounds(),
       "--reduction tree promises the same bits on every layout, bf16 on the wire depends on it: use --wire "
       "fp32");
+  validate_plan(plan);
   expects(std::ssize(leaves_of_rank) == world.size());
   CommPlan of_ranks = plan;
-  of_ranks.inter = Inter::tree;
+  of_ranks.inter = Inter::direct;
   Subtrees subtrees = subtrees_of(leaves_of_rank);
   Grouping grouping = grouping_of(world);
   if (!are_uniform(subtrees) || !has_nodes_as_subtrees(grouping.layout)) grouping = flat_grouping(world);
-  return std::make_unique<TreeComm>(make_hierarchical_comm(grouping, of_ranks), world.world(), plan,
+  return std::make_unique<TreeComm>(make_hierarchical_comm(grouping, of_ranks, as_tree), world.world(), plan,
                                     std::move(subtrees), leaves_of_rank.back().end);
 }
 

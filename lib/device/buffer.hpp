@@ -9,7 +9,7 @@
 
 namespace gpt {
 
-/// Where big buffers come from: a device's own memory, or what a Comm supplies (shared windows, registered
+/// Where big buffers come from: a device's own memory, or what a Comm supplies (shared memory, registered
 /// memory). Outlives its buffers.
 class Allocator {
 public:

@@ -12,7 +12,7 @@ namespace gpt {
 struct Summand {
   const void* data = nullptr;
   DType dtype = DType::f32;
-  bool rounded = false;  ///< f32 values count as rounded to bf16
+  DType travels_as = dtype;  ///< bf16: f32 values count as rounded to it
 };
 
 /// The order in which arrays are added, as a postfix expression: i ≥ 0 puts summand i on a stack, add_top
@@ -27,9 +27,12 @@ SumOrder in_turn(int summands);
 SumOrder as_tree(int summands);
 
 /// out[i] = the summands' elements i, added in `order`; on the calling thread, at memory speed. Adds in f32
-/// (f64 when out is f64, as all summands are then), and rounds once at the end: to bf16 if `rounded`, though
-/// out be f32. `out` may be one of the summands. With one summand it is a conversion.
-void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order,
-                bool rounded = false);
+/// (f64 when out is f64, as all summands are then), and rounds once at the end, to out's type: to bf16 if the
+/// sum `travels_as` that, though out be f32. `out` may be one of the summands. With one summand it is a
+/// conversion. @throws Error for i32
+void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order, DType travels_as);
+inline void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order) {
+  sum_arrays(out, summands, order, out.dtype());
+}
 
 }  // namespace gpt

@@ -5,8 +5,8 @@
 
 namespace gpt {
 
-/// What --reduction, --inter, --wire and --zero ask of the communicator. @throws Error(usage) for a value
-/// that is no way of summing, as `auto` until it is settled
+/// What --reduction, --inter, --wire and --zero ask of the communicator.
+/// @throws Error(usage) for names that say nothing, auto among them: somebody has to choose before
 CommPlan comm_plan(const TrainOptions& options);
 
 }  // namespace gpt

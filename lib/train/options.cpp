@@ -1,11 +1,12 @@
 #include "train/options.hpp"
 
 #include "base/error.hpp"
+#include "comm/comm_plan.hpp"
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <string_view>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -23,7 +24,7 @@ void validate_number(const char* option, double value, double least, double belo
 }
 
 void validate_choice(const char* option, std::string_view value,
-                     std::initializer_list<std::string_view> choices) {
+                     const std::vector<std::string_view>& choices) {
   for (std::string_view choice : choices)
     if (value == choice) return;
   throw Error(fmt::format("--{} {}: use {}", option, value, fmt::join(choices, ", ")), ExitCode::usage);
@@ -31,7 +32,8 @@ void validate_choice(const char* option, std::string_view value,
 
 /// What only some ways of summing can do.
 void validate_sums(const TrainOptions& options) {
-  const bool rounds = options.wire.find("bf16") != std::string::npos;
+  const Wire wire = wire_named(options.wire);
+  const bool rounds = wire.node == DType::bf16 || wire.peers == DType::bf16;
   validate(!rounds || options.reduction == "auto" || options.reduction == "hierarchical",
            "--wire {} with --reduction {}: only hierarchical sums (or auto) travel as bf16", options.wire,
            options.reduction);
@@ -85,8 +87,9 @@ void validate_options(const TrainOptions& options) {
   validate_choice("precision", options.precision, {"fp32"});
   validate_choice("device", options.device, {"auto", "cpu"});
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
-  validate_choice("inter", options.inter, {"auto", "mpi", "ring", "halving"});
-  validate_choice("wire", options.wire, {"fp32", "bf16", "fp32,bf16", "bf16,fp32", "fp32,fp32", "bf16,bf16"});
+  std::vector<std::string_view> inters = inter_names();
+  inters.insert(inters.begin(), "auto");
+  validate_choice("inter", options.inter, inters);
   validate_choice("zero", options.zero, {"0", "1", "node"});
   validate_sums(options);
   validate_number("timeout", options.timeout, 0.0, 1e6);

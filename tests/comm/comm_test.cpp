@@ -1,5 +1,6 @@
 #include "comm/comm.hpp"
 
+#include "base/error.hpp"
 #include "comm/every_comm.hpp"
 
 #include <algorithm>
@@ -191,7 +192,8 @@ TEST_CASE_TEMPLATE("reduce_scatter leaves the exact sum in the owned part and th
   });
 }
 
-TEST_CASE_TEMPLATE("all_gather brings every owner's part and leaves the tail", T, float, bfloat16, double) {
+TEST_CASE_TEMPLATE("all_gather brings every owner's part and leaves the tail", T, float, bfloat16, double,
+                   int32_t) {
   on_every_comm([](Comm& comm, Queue& queue) {
     for (const int64_t count : counts) {
       INFO("count ", count);
@@ -207,6 +209,26 @@ TEST_CASE_TEMPLATE("all_gather brings every owner's part and leaves the tail", T
       CHECK(data.intact());
     }
   });
+}
+
+TEST_CASE("integers are copied but not summed") {
+  on_every_comm([](Comm& comm, Queue& queue) {
+    Guarded<int32_t> data(comm, 1025);
+    data.fill({0, data.size()}, [](int64_t i) { return static_cast<double>(i); });
+    CHECK_THROWS_AS(comm.all_reduce(data.tensor(), data.tensor(), queue), Error);
+    CHECK_THROWS_AS(comm.reduce_scatter(data.tensor(), queue), Error);
+    CHECK(data.differences({0, data.size()}, [](int64_t i) { return static_cast<double>(i); }) == 0);
+    comm.broadcast(data.tensor(), 0, queue);
+  });
+}
+
+TEST_CASE("blocks and windows that nothing can count are refused") {
+  const auto world = make_world("");
+  for (const CommPlan& plan :
+       {CommPlan{.block_bytes = int64_t{8} << 30}, CommPlan{.block_bytes = -1}, CommPlan{.window = 0},
+        CommPlan{.window = int64_t{1} << 40}, CommPlan{.chunk = 0}, CommPlan{.chunk = int64_t{1} << 31}})
+    CHECK_THROWS_AS(make_hierarchical_comm(*world, plan), Error);
+  CHECK_THROWS_AS(make_mpi_comm(MPI_COMM_WORLD, int64_t{1} << 31), Error);
 }
 
 TEST_CASE("reduce_scatter and all_gather together are all_reduce") {

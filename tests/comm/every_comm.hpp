@@ -57,12 +57,13 @@ inline std::vector<NamedPlan> plans_for(int nodes) {
   std::vector<NamedPlan> plans = {
       {"blocks of the usual size", {}},
       {"ring", {.block_bytes = small_blocks}},
-      {"messages inside", {.shared_windows = false, .block_bytes = small_blocks}},
-      {"library", {.inter = Inter::library, .chunk = 1000}},
-      {"tree", {.inter = Inter::tree, .block_bytes = small_blocks}},
+      {"messages inside", {.shared_memory = false, .block_bytes = small_blocks}},
+      {"library, one block in many calls", {.inter = Inter::library, .chunk = 1000}},
+      {"library, many blocks", {.inter = Inter::library, .block_bytes = small_blocks}},
+      {"direct", {.inter = Inter::direct, .block_bytes = small_blocks}},
       {"bf16", {.wire_node = DType::bf16, .wire_peers = DType::bf16, .block_bytes = small_blocks}},
       {"bf16 inside, messages",
-       {.wire_node = DType::bf16, .shared_windows = false, .block_bytes = small_blocks}},
+       {.wire_node = DType::bf16, .shared_memory = false, .block_bytes = small_blocks}},
       {"bf16 between", {.wire_peers = DType::bf16, .block_bytes = small_blocks}},
   };
   if (std::has_single_bit(static_cast<unsigned>(nodes)))

@@ -80,7 +80,7 @@ TEST_CASE("a thousand rounds on two communicators, with random delays in both th
     INFO("layout ", layout);
     const auto first = make_hierarchical_comm(*world, {.block_bytes = 8192, .window = 3});
     const auto second = make_hierarchical_comm(
-        *world, {.inter = Inter::library, .wire_node = DType::bf16, .shared_windows = false});
+        *world, {.inter = Inter::library, .wire_node = DType::bf16, .shared_memory = false});
     const auto compute = device->make_queue(), communication = device->make_communication_queue();
     std::vector<std::unique_ptr<Flight>> flights;
     for (int64_t i = 0; i < under_way; ++i)

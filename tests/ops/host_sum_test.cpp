@@ -56,11 +56,11 @@ TEST_CASE("bf16 summands are added in f32 and rounded once") {
     for (const float x : numbers(size, 4)) b.emplace_back(x);
     const std::vector<float> c = numbers(size, 5);
     const Summand summands[] = {
-        {a.data(), DType::bf16}, {b.data(), DType::bf16}, {c.data(), DType::f32, true}};
+        {a.data(), DType::bf16}, {b.data(), DType::bf16}, {c.data(), DType::f32, DType::bf16}};
     sum_arrays({out.data(), DType::bf16, {size}}, summands, in_turn(3));
     std::vector<float> wide(static_cast<size_t>(size)), kept(wide);
     sum_arrays(tensor(wide), summands, in_turn(3));
-    sum_arrays(tensor(kept), summands, in_turn(3), true);
+    sum_arrays(tensor(kept), summands, in_turn(3), DType::bf16);
     for (size_t i = 0; i < out.size(); ++i) {
       const float sum =
           (static_cast<float>(a[i]) + static_cast<float>(b[i])) + static_cast<float>(bfloat16(c[i]));
@@ -81,7 +81,7 @@ TEST_CASE("doubles are added as doubles, infinities and NaN pass") {
 
   std::vector<float> odd(17, std::numeric_limits<float>::quiet_NaN()), rounded(17);
   const Summand one[] = {{.data = odd.data()}};
-  sum_arrays(tensor(rounded), one, in_turn(1), true);
+  sum_arrays(tensor(rounded), one, in_turn(1), DType::bf16);
   for (const float x : rounded) CHECK(std::isnan(x));
 }
 

@@ -86,13 +86,13 @@ class Sums(Bench):
         layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "1,1")
         ways = ("--what", "mpi,flat,hierarchical,tree")
         done, figures = self.bench("comm", *layout, *ways, ranks=2)
-        keys = ("block_bytes", "window", "shared_windows")
+        keys = ("block_bytes", "window", "shared_memory")
         said = {one["name"]: [one.get(key) for key in keys] for one in figures["implementations"]}
         default = [2 * 32768, 16, True]
         expected = {"mpi": [None] * 3, "flat": [None] * 3, "hierarchical/ring/fp32": default, "tree": default}
         self.assertEqual(said, expected)
         self.assertIn("blocks of 64 KiB of a lane, 16 under way, shared memory", done.out)
-        ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-windows", "false")
+        ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-memory", "false")
         done, figures = self.bench("comm", *layout, *ways, ranks=2)
         self.assertEqual([figures["implementations"][0][key] for key in keys], [8192, 3, False])
         self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages", done.out)
@@ -272,7 +272,7 @@ class Model(Bench):
             "ranks_per_node": [ranks_per_node] * nodes,
             "implementations": [{"name": "hierarchical/ring/fp32", "what": "hierarchical", "inter": "ring",
                                  "wire_node": "f32", "wire_peers": "f32", "block_bytes": block, "window": 16,
-                                 "shared_windows": True},
+                                 "shared_memory": True},
                                 {"name": "tree", "what": "tree", "inter": "", "wire_node": "f32",
                                  "wire_peers": "f32"}],
             "results": rows,

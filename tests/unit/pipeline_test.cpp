@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 #include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace gpt {
@@ -35,6 +37,14 @@ struct Fixture {
     throw Error("lost", ExitCode::rank_failed);
   }
   Task outer_of_failing(int64_t polls_to_wait) { co_await failing(polls_to_wait); }
+  Task catching(int64_t polls_to_wait, std::string& caught) {
+    try {
+      co_await outer_of_failing(polls_to_wait);
+    } catch (const Error& error) {
+      caught = error.what();
+    }
+    co_await inner(1);
+  }
 };
 
 }  // namespace
@@ -56,6 +66,33 @@ TEST_CASE_FIXTURE(Fixture, "what an inner task throws comes out of the pipeline"
   CHECK_THROWS_AS(run_pipeline(
                       3, 2, [&](int64_t index, int64_t) { return outer_of_failing(index); }, pool, *queue),
                   Error);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a task that waits for another may catch what that one throws, and go on") {
+  std::string caught;
+  int64_t made = 0;
+  const auto make = [&](int64_t, int64_t) {
+    ++made;
+    return catching(3, caught);
+  };
+  run_pipeline(2, 1, make, pool, *queue);
+  CHECK(caught == "lost");
+  CHECK(made == 2);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an operation does not begin while another thread's is under way") {
+  bool refused = false, done = false;
+  const auto begin_another = [&] {
+    try {
+      give_requests([](Requests&) {}, pool, *queue);
+    } catch (const Error&) {
+      refused = true;
+    }
+  };
+  give_requests([&](Requests&) { std::thread(begin_another).join(); }, pool, *queue);
+  CHECK(refused);
+  give_requests([&](Requests&) { done = true; }, pool, *queue);
+  CHECK(done);
 }
 
 TEST_CASE("a failed communication is thrown where somebody waits for it, and what follows is dropped") {

@@ -1,6 +1,7 @@
 #include "device/host_sum.hpp"
 
 #include "base/contracts.hpp"
+#include "base/error.hpp"
 #include "device/cpu/sum_tile.hpp"
 
 #include <algorithm>
@@ -13,12 +14,16 @@ namespace {
 /// Elements added at a time: all tiles of a deep tree stay in the first-level cache.
 constexpr int64_t tile_size = 1024;
 
+TileRounding rounding_to(DType dtype) {
+  return dtype == DType::bf16 ? TileRounding::bf16 : TileRounding::none;
+}
+
 void read(float* tile, const Summand& from, Range range, TileWrite write) {
   if (from.dtype == DType::bf16)
     read_tile(tile, static_cast<const bfloat16*>(from.data) + range.begin, range.size(), write);
   else
     read_tile(tile, static_cast<const float*>(from.data) + range.begin, range.size(), write,
-              from.rounded ? TileRounding::bf16 : TileRounding::none);
+              rounding_to(from.travels_as));
 }
 
 void read(double* tile, const Summand& from, Range range, TileWrite write) {
@@ -65,7 +70,9 @@ void for_tiles(std::span<const Summand> summands, std::span<const int> order, in
   }
 }
 
-bool is_plain(const Summand& summand) { return summand.dtype == DType::f32 && !summand.rounded; }
+bool is_plain(const Summand& summand) {
+  return summand.dtype == DType::f32 && summand.travels_as == DType::f32;
+}
 
 void append_tree(SumOrder& order, int begin, int end) {
   if (end - begin == 1) {
@@ -93,9 +100,9 @@ SumOrder as_tree(int summands) {
   return order;
 }
 
-void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order, bool rounded) {
-  const bool is_pair =
-      order.size() == 3 && out.dtype() == DType::f32 && !rounded && std::ranges::all_of(summands, &is_plain);
+void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const int> order, DType travels_as) {
+  const bool is_pair = order.size() == 3 && out.dtype() == DType::f32 && travels_as == DType::f32 &&
+                       std::ranges::all_of(summands, &is_plain);
   if (is_pair) {
     const auto array = [&](int i) {
       return static_cast<const float*>(summands[static_cast<size_t>(i)].data);
@@ -103,7 +110,6 @@ void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const i
     add_arrays(out.data<float>(), array(order[0]), array(order[1]), out.size());
     return;
   }
-  const TileRounding rounding = rounded ? TileRounding::bf16 : TileRounding::none;
   switch (out.dtype()) {
     case DType::f64:
       for_tiles<double>(summands, order, out.size(), [&](const double* tile, Range range) {
@@ -116,11 +122,15 @@ void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const i
         write_tile(out.data<bfloat16>() + range.begin, tile, range.size());
       });
       return;
-    default:
+    case DType::f32:
       for_tiles<float>(summands, order, out.size(), [&](const float* tile, Range range) {
-        write_tile(out.data<float>() + range.begin, tile, range.size(), rounding);
+        write_tile(out.data<float>() + range.begin, tile, range.size(), rounding_to(travels_as));
       });
+      return;
+    case DType::i32:
+      break;
   }
+  throw Error(fmt::format("sums of {}: use f32, bf16 or f64", name_of(out.dtype())));
 }
 
 }  // namespace gpt

@@ -1,0 +1,67 @@
+#include "train/comm_plan.hpp"
+
+#include "base/error.hpp"
+#include "comm/collective_cost.hpp"
+
+#include <doctest/doctest.h>
+#include <string>
+
+namespace gpt {
+
+TEST_CASE("every exchange is found by its name, and no other name is one") {
+  for (const InterWay& way : inter_ways()) {
+    CHECK(inter_named(way.name) == way.inter);
+    CHECK(way_of(way.inter).name == way.name);
+  }
+  CHECK(inter_names().size() == inter_ways().size());
+  for (const char* name : {"", "auto", "Ring", "ring ", "tree"}) CHECK_THROWS_AS(inter_named(name), Error);
+  for (const char* name : {"", "auto", "mpi"}) CHECK_THROWS_AS(reduction_named(name), Error);
+}
+
+TEST_CASE("a wire is one type or two") {
+  const auto text = [](const char* name) {
+    const Wire wire = wire_named(name);
+    return std::string(name_of(wire.node)) + "," + name_of(wire.peers);
+  };
+  CHECK(text("fp32") == "f32,f32");
+  CHECK(text("bf16") == "bf16,bf16");
+  CHECK(text("fp32,bf16") == "f32,bf16");
+  CHECK(text("bf16,fp32") == "bf16,f32");
+  for (const char* name : {"", ",", "fp32,", ",bf16", "f32", "bf16,bf16,bf16"})
+    CHECK_THROWS_AS(wire_named(name), Error);
+}
+
+TEST_CASE("what is rounded between nodes goes straight, in small blocks and many, whatever the plan names") {
+  const CommPlan library{.inter = Inter::library},
+      rounded{.inter = Inter::library, .wire_peers = DType::bf16};
+  CHECK(library.inter_of_sums(DType::f32) == Inter::library);
+  CHECK(library.inter_of_sums(DType::bf16) == Inter::direct);
+  CHECK(rounded.inter_of_sums(DType::f32) == Inter::direct);
+  CHECK(rounded.inter_of_sums(DType::f64) == Inter::library);
+  const CommPlan::Blocks large = library.blocks_over(Inter::library, 2);
+  CHECK(large.under_way == 1);
+  CHECK(large.bytes == int64_t{64} << 20);
+  const CommPlan::Blocks small = rounded.blocks_over(Inter::direct, 4);
+  CHECK(small.under_way == rounded.window);
+  CHECK(small.bytes == 4 * (32 << 10));
+  // On one node there is nobody to exchange with.
+  CHECK(library.blocks_over(Inter::library, 1).under_way == library.window);
+  CHECK(CommPlan{.block_bytes = 5000}.blocks_over(Inter::library, 2).bytes == 5000);
+}
+
+TEST_CASE("a sum that is rounded between nodes costs what it takes, not what the plan names") {
+  const Cluster cluster{.nodes = 3, .ranks_per_node = 2, .intra = {0, 1e-9}, .inter = {0, 1e-8}};
+  const CommPlan halving{.inter = Inter::halving, .wire_peers = DType::bf16};
+  const HopTerms terms = all_reduce_terms(cluster, halving, 1e9);
+  CHECK(terms.inter.bytes == doctest::Approx(ring_all_reduce(3, 0.5e9).bytes));
+  CHECK(terms.blocks > 1);
+  CHECK(all_reduce_terms(cluster, {.inter = Inter::library}, 1e9).blocks == 1);  // one by one: no overlap
+}
+
+TEST_CASE("halving wants a power of two of nodes") {
+  for (const int64_t nodes : {1, 2, 8}) CHECK_NOTHROW(validate_fits(Inter::halving, nodes));
+  for (const int64_t nodes : {3, 6}) CHECK_THROWS_AS(validate_fits(Inter::halving, nodes), Error);
+  CHECK_NOTHROW(validate_fits(Inter::direct, 3));
+}
+
+}  // namespace gpt
