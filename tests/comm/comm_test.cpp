@@ -219,6 +219,8 @@ TEST_CASE("integers are copied but not summed") {
     CHECK_THROWS_AS(comm.reduce_scatter(data.tensor(), queue), Error);
     CHECK(data.differences({0, data.size()}, [](int64_t i) { return static_cast<double>(i); }) == 0);
     comm.broadcast(data.tensor(), 0, queue);
+    queue.synchronize();
+    CHECK(data.intact());
   });
 }
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import socket
 import time
 import unittest
 
@@ -148,7 +149,8 @@ class Agreement(SystemTest):
             for lr in (0.001, 0.002)
         )
         done = self.start_apart(first, second)
-        self.assert_refused(done, USAGE, "--lr: 0.001 on rank 0; 0.002 on ranks 1, 2", times=1)
+        host = socket.gethostname()
+        self.assert_refused(done, USAGE, f"--lr: 0.001 on rank 0 ({host}); 0.002 on ranks 1, 2 ({host})", times=1)
         self.assertNotIn("--steps", done.err, "a field that agrees")
         self.assertFalse(out.exists())
 
