@@ -76,8 +76,13 @@ class Failure(HostsTest):
                 self.assertNotEqual(job.returncode, 0, out + err)
                 verdict = json.loads((run.folder / "verdict.json").read_text(encoding="utf-8"))
                 self.assertEqual(verdict["exit_code"], RANK_FAILED, verdict)
-                self.assertEqual(CYCLIC[verdict["rank"]], number, verdict)
-                self.assertRegex(err, rf"rank {verdict['rank']} on {self.hosts.names[number]} does not answer")
+                # Neither side hears the other: who is first to the shared file names a rank of the other one.
+                blamed, reporter = CYCLIC[verdict["rank"]], CYCLIC[verdict["reported_by"]]
+                self.assertIn(number, (blamed, reporter), verdict)
+                self.assertNotEqual(blamed, reporter, verdict)
+                words = rf"rank {verdict['rank']} on {self.hosts.names[blamed]} does not answer"
+                self.assertRegex(verdict["reason"], words)
+                self.assertRegex(err, r"rank \d on \S+ does not answer")
 
 
 if __name__ == "__main__":
