@@ -12,9 +12,7 @@ namespace gpt {
 using OrderOf = SumOrder (*)(int summands);
 
 /// Collective over the groups.
-/// @param order_of  of the ranks of a node; and of the nodes with Inter::direct, the other exchanges have an
-/// order of
-///                  their own
+/// @param order_of  of the ranks of a node, and with Inter::direct of the nodes; others have their own
 std::unique_ptr<Comm> make_hierarchical_comm(const Grouping& grouping, const CommPlan& plan,
                                              OrderOf order_of);
 
