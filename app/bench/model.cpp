@@ -31,7 +31,7 @@ struct Options {
   int64_t micro_batch = 4, threads = 0;
   double step_ms = 0, optimizer_ms = 0;
   std::string step_from;
-  double thread_share = -1;
+  double thread_ms = -1;
   TrainOptions train = fixed_plan();
   std::string json;
 };
@@ -65,8 +65,7 @@ void check(const Options& o) {
   check_number("fit-gbps", o.fit_gbps, 0);
   check_number("step-ms", o.step_ms, 0);
   check_number("optimizer-ms", o.optimizer_ms, 0);
-  check_number("thread-share", o.thread_share, -1);
-  validate(o.thread_share <= 1, "--thread-share {}: use a share from 0 to 1", o.thread_share);
+  check_number("thread-ms", o.thread_ms, -1);
   validate(o.optimizer_ms <= o.step_ms, "--optimizer-ms {}: it is a part of --step-ms {}", o.optimizer_ms,
            o.step_ms);
   validate(o.micro_batch >= 1 && o.parameters >= 0 && o.layers >= 1,
@@ -187,7 +186,7 @@ Prediction predict(const Options& o, const Links& links, const Steps& steps, int
   const MeasuredStep* const measured = steps.at(ranks);
   StepShape shape = measured != nullptr ? measured->shape : steps.given;
   shape.bucket_bytes = o.train.bucket_bytes();
-  if (o.thread_share >= 0) shape.thread_share = o.thread_share;
+  if (o.thread_ms >= 0) shape.thread = o.thread_ms / 1e3;
   prediction.step = predict_step(prediction.cluster, comm_plan(o.train), shape);
   const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;
   prediction.tokens_per_second = static_cast<double>(tokens * ranks) / prediction.step.step;
@@ -227,8 +226,8 @@ ExitCode bench_model(World& world, const Arguments& arguments) {
       ("step-from", option(o.step_from, "FILE"),
        "of gpt_bench scaling --json: steps without communication, and what to compare predictions with")
       ("threads", option(o.threads, "N"), "for measuring a step; 0: all cores")
-      ("thread-share", option(o.thread_share, "SHARE"),
-       "of a computing core that communication takes; below 0: as in --step-from, or 0");
+      ("thread-ms", option(o.thread_ms, "MS"),
+       "processor time of a computing core that communication takes; below 0: as in --step-from, or 0");
   line.group("Communication")
       ("reduction", option(o.train.reduction, "NAME"), "flat (a ring over all ranks), hierarchical")
       ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving, direct")

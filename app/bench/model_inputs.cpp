@@ -75,9 +75,7 @@ StepShape step_shape(const json& point, int64_t bucket_bytes) {
     shape.gradients.push_back({elements[static_cast<size_t>(order[i])], ready[i]});
   shape.compute = std::min(backward, without);
   shape.optimizer = without - shape.compute;
-  shape.thread_share = std::clamp(
-      point.at("thread_cpu_s").get<double>() / std::max(point.at("communication_s").get<double>(), 1e-9), 0.0,
-      1.0);
+  shape.thread = point.at("thread_cpu_s").get<double>();
   return shape;
 }
 

@@ -58,6 +58,44 @@ double pipeline_end(std::span<const Message> messages) {
   return end;
 }
 
+namespace {
+
+/// Backward and the messages behind it. A second in which something travels brings backward forward by less.
+class Step {
+public:
+  /// @param pace  of backward while something travels, from 0 to 1
+  explicit Step(double pace) : pace_(pace) {}
+
+  /// Goes on until `work` seconds of computing are done, and says when that is.
+  double compute_until(double work) {
+    if (work <= work_) return now_;
+    if (now_ < sent_) {
+      const double possible = pace_ * (sent_ - now_);
+      if (possible >= work - work_) {
+        now_ += (work - work_) / pace_;
+        work_ = work;
+        return now_;
+      }
+      work_ += possible;
+      now_ = sent_;
+    }
+    now_ += work - work_;
+    work_ = work;
+    return now_;
+  }
+
+  /// Puts a message of `seconds` on the line, behind those that are on it.
+  void send(double seconds) { sent_ = std::max(sent_, now_) + seconds; }
+  /// When the last message has travelled.
+  double sent() const { return sent_; }
+
+private:
+  double pace_;
+  double now_ = 0.0, work_ = 0.0, sent_ = 0.0;
+};
+
+}  // namespace
+
 StepPrediction predict_step(const Cluster& cluster, const CommPlan& plan, const StepShape& shape) {
   std::vector<Message> messages;
   StepPrediction prediction;
@@ -66,11 +104,15 @@ StepPrediction predict_step(const Cluster& cluster, const CommPlan& plan, const 
       messages.push_back({bucket.ready, all_reduce_seconds(cluster, plan, bucket.bytes)});
       prediction.communication += messages.back().seconds;
     }
+  const double lost = prediction.communication > 0.0 ? shape.thread / prediction.communication : 0.0;
+  Step step(std::max(0.0, 1.0 - lost));
+  for (const Message& message : messages) {
+    step.compute_until(message.ready);
+    step.send(message.seconds);
+  }
+  const double backward_end = step.compute_until(shape.compute);
   const double alone = shape.compute + shape.optimizer;
-  // What the communication thread takes from the computing one while both work.
-  const double overlap = std::min(prediction.communication, shape.compute);
-  const double backward_end = shape.compute + shape.thread_share * overlap;
-  prediction.step = std::max(backward_end, pipeline_end(messages)) + shape.optimizer;
+  prediction.step = std::max(backward_end, step.sent()) + shape.optimizer;
   prediction.exposed = prediction.step - alone;
   prediction.efficiency = alone / prediction.step;
   return prediction;

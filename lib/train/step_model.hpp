@@ -49,8 +49,9 @@ struct StepShape {
   double compute = 0.0;    ///< seconds until backward is over
   double optimizer = 0.0;  ///< seconds after communication
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
-  /// Seconds of a computing core that one second of communication takes; 0 where it has a core of its own.
-  double thread_share = 0.0;
+  /// Seconds of a computing core that the communication of a step takes from it, evenly while it goes on: its
+  /// thread's, times the ranks that share the core. 0 where it has a core of its own.
+  double thread = 0.0;
 };
 
 struct StepPrediction {

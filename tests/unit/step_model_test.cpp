@@ -171,12 +171,21 @@ TEST_CASE("what cannot hide behind backward makes the step longer: an example by
   whole.bucket_bytes = 1'000'000'000;
   CHECK(predict_step(pair, {}, whole).exposed == doctest::Approx(1.0));
 
-  // A thread that takes a tenth of the core makes backward longer, but ends with the messages here.
+  // The thread takes a part of the core: in the half second of the first message backward does the rest of
+  // it, and so the second one begins later. With nothing left for backward it stands still meanwhile.
   StepShape shared = shape;
-  shared.thread_share = 0.1;
-  CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(0.5));
-  shared.thread_share = 0.9;
-  CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(0.9));
+  shared.thread = 0.1;
+  CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(0.55));
+  shared.thread = 0.9;
+  CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(0.95));
+  for (const double all : {1.0, 5.0}) {
+    shared.thread = all;
+    CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(1.0));
+  }
+  // Backward goes on behind a message that ends after it: 1 s at nine tenths of the pace.
+  shared.thread = 0.1;
+  shared.gradients = {{{0, 500'000}, 2.0}};
+  CHECK(predict_step(pair, {}, shared).exposed == doctest::Approx(0.1));
 }
 
 TEST_CASE("more nodes, longer messages and slower links never make a step shorter") {
