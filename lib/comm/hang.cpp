@@ -49,6 +49,15 @@ std::string describe_waiters(const std::vector<Sighting>& all, const Ranks& blam
   return text;
 }
 
+/// Whether exactly the ranks of other hosts are silent: then it is not said which side of a link is cut.
+bool hears_its_own_host_only(int own, const Ranks& silent, const std::vector<std::string>& hosts) {
+  const std::string& here = hosts[static_cast<size_t>(own)];
+  Ranks elsewhere;
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank)
+    if (hosts[static_cast<size_t>(rank)] != here) elsewhere.push_back(rank);
+  return !silent.empty() && silent == elsewhere;
+}
+
 }  // namespace
 
 double watch_period(double timeout) { return std::clamp(timeout / 60, 0.01, 0.25); }
@@ -99,6 +108,9 @@ std::optional<Hang> find_hang(int own, const std::vector<Sighting>& ranks,
     reason += fmt::format(", and so {} {}", blamed.size() == 2 ? "does" : "do",
                           list_ranks({blamed.begin() + 1, blamed.end()}));
   if (const std::string waiters = describe_waiters(ranks, blamed); !waiters.empty()) reason += "; " + waiters;
+  if (hears_its_own_host_only(own, silent, hosts))
+    reason +=
+        fmt::format("; no other host answers {}: it may be cut off itself", hosts[static_cast<size_t>(own)]);
   // Of a rank that fell silent it is not known how far it came: where the others wait is nearer.
   const Sighting& stands_at = silent.empty() ? sighting : of(ranks, own);
   return Hang{.rank = first, .status = stands_at.status, .reason = reason};

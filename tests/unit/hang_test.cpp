@@ -70,6 +70,14 @@ TEST_CASE("of a silent rank it is said when it was heard last; the verdict is wh
   says(judge({waits, waits, waits, silent({}, 9.0)}), "not heard of since the start");
 }
 
+TEST_CASE("a host that hears no other one says that it may be cut off itself") {
+  const Sighting waits = heard(5, true, 10.1);
+  const Sighting quiet = silent(waits, 9.0);
+  says(judge({waits, waits, quiet, quiet}), "no other host answers n0: it may be cut off itself");
+  for (const auto& ranks : {std::vector{waits, waits, quiet, waits}, std::vector{waits, quiet, quiet, quiet}})
+    CHECK(judge(ranks)->reason.find("cut off itself") == std::string::npos);
+}
+
 TEST_CASE("a silent rank is no reason to end a job that needs it not yet, until the timeout") {
   const Sighting ticks = heard(5, false, 0.1);
   CHECK(!judge({ticks, ticks, ticks, silent(ticks, 9.9)}));

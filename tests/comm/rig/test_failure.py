@@ -82,6 +82,8 @@ class Failure(HostsTest):
                 self.assertNotEqual(blamed, reporter, verdict)
                 words = rf"rank {verdict['rank']} on {self.hosts.names[blamed]} does not answer"
                 self.assertRegex(verdict["reason"], words)
+                if (number, reporter) == (0, 0):
+                    self.assertIn("may be cut off itself", verdict["reason"])
                 self.assertRegex(err, r"rank \d on \S+ does not answer")
 
 
