@@ -6,19 +6,23 @@
 #include "train/options.hpp"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace gpt {
 
+/// What the bits of sums are a function of, beside the choice: names and values of ranks, device and options.
+using CommSituation = std::map<std::string, std::string>;
+
 /// What `auto` in --reduction and --inter came to. It decides about the last bits of sums, so it is made once
 /// and goes with the run: while the situation is the same, a resumed run takes it over instead of measuring
 /// anew.
 struct CommChoice {
-  std::string situation;  ///< all else that such bits depend on, as comm_situation has it
+  CommSituation situation;
   std::string reduction;  ///< a value of --reduction other than auto
-  std::string inter;      ///< and of --inter
+  std::string inter;      ///< and of --inter; empty where none has an effect
 
   bool operator==(const CommChoice&) const = default;
 };
@@ -28,29 +32,34 @@ std::string to_text(const CommChoice& choice);
 /// Nothing unless `text` is what to_text writes.
 std::optional<CommChoice> parse_comm_choice(const std::string& text);
 
-/// What decides about the bits of sums beside the choice: ranks and their layout, device, threads, options.
-std::string comm_situation(const NodeOfRank& layout, const std::string& device, const TrainOptions& options);
+/// With --reduction tree neither ranks nor layout are in it.
+CommSituation comm_situation(const NodeOfRank& layout, const std::string& device,
+                             const TrainOptions& options);
 
-/// One way of summing that `options` leave open, and how long a sum took.
+/// One way of summing that `options` leave open.
 struct CommCandidate {
   std::string reduction;
-  std::string inter;
-  double seconds = 0.0;
+  std::string inter;     ///< empty where none has an effect
+  double seconds = 0.0;  ///< that a step's sums take
 };
 
 /// The ways that `options` leave open on `nodes` nodes; one if nothing is left open or makes a difference.
 std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks);
 
-/// The one that took the least time; the first of several. @param candidates  at least one
-const CommCandidate& fastest(const std::vector<CommCandidate>& candidates);
+/// The one that took the least time; but the first one, unless that time is clearly less: what is measured
+/// before the first step scatters. @param candidates  at least one
+const CommCandidate& preferred(const std::vector<CommCandidate>& candidates);
 
 /// `before`, if it was made in this situation and is still one of the candidates.
-std::optional<CommChoice> still_valid(const std::optional<CommChoice>& before, const std::string& situation,
+std::optional<CommChoice> still_valid(const std::optional<CommChoice>& before, const CommSituation& situation,
                                       const std::vector<CommCandidate>& candidates);
 
-/// Takes `stored` over while that is valid, or else the fastest of the candidates for what a step sends: its
-/// buckets of gradients, and with ZeRO its parameters. A few seconds at most, unless that takes longer once.
-/// Says what it measured and what changed. Collective; an error on one rank ends the job by itself.
+/// `options` with a choice or a candidate in place of what they leave open.
+TrainOptions with_sums(const TrainOptions& options, const std::string& reduction, const std::string& inter);
+
+/// Takes `stored` over while that is valid, or else measures the candidates (measure_candidates) and takes
+/// the preferred one. Says what it measured and what changed. Collective; an error on one rank ends the job
+/// by itself.
 /// @param options  their model complete
 /// @param stored   from the checkpoint that is resumed; empty: none
 CommChoice choose_comm(const World& world, Device& device, const TrainOptions& options,

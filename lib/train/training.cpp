@@ -28,13 +28,10 @@ struct Backend {
 
 /// Settles what `auto` means for a run's gradients and writes it down with the run.
 TrainOptions settle_sums(Console& console, const World& world, Device& device, PreparedRun& run) {
-  TrainOptions options = run.options;
-  const CommChoice choice = choose_comm(world, device, options, run.comm_choice,
+  const CommChoice choice = choose_comm(world, device, run.options, run.comm_choice,
                                         [&](const std::string& line) { console.say(line); });
-  options.reduction = choice.reduction;
-  options.inter = choice.inter;
   run.comm_choice = to_text(choice);
-  return options;
+  return with_sums(run.options, choice.reduction, choice.inter);
 }
 
 /// @param run  null: nothing is trained, any sum will do
