@@ -11,4 +11,9 @@ CommPlan comm_plan(const TrainOptions& options) {
           .sharding = options.zero == "node" ? Sharding::node : Sharding::world};
 }
 
+void validate_sums_between(const TrainOptions& options, int nodes) {
+  const bool between = options.reduction == "auto" || options.reduction == "hierarchical";
+  if (between && options.inter != "auto") validate_fits(inter_named(options.inter), nodes);
+}
+
 }  // namespace gpt

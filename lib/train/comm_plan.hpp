@@ -9,4 +9,8 @@ namespace gpt {
 /// @throws Error(usage) for names that say nothing, auto among them: somebody has to choose before
 CommPlan comm_plan(const TrainOptions& options);
 
+/// Whether `options` can sum between so many nodes; known before any communicator is made.
+/// @throws Error(usage) naming the option that cannot
+void validate_sums_between(const TrainOptions& options, int nodes);
+
 }  // namespace gpt

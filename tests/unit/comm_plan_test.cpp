@@ -64,4 +64,27 @@ TEST_CASE("halving wants a power of two of nodes") {
   CHECK_NOTHROW(validate_fits(Inter::direct, 3));
 }
 
+TEST_CASE("an exchange that the nodes cannot do is refused where it would be used") {
+  const auto fits = [](const char* reduction, const char* inter, int nodes) {
+    TrainOptions options;
+    options.reduction = reduction;
+    options.inter = inter;
+    try {
+      validate_sums_between(options, nodes);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      return false;
+    }
+    return true;
+  };
+  for (const char* reduction : {"auto", "hierarchical"}) {
+    CHECK_FALSE(fits(reduction, "halving", 3));
+    CHECK(fits(reduction, "halving", 4));
+    CHECK(fits(reduction, "ring", 3));
+    CHECK(fits(reduction, "auto", 3));
+  }
+  CHECK(fits("flat", "halving", 3));
+  CHECK(fits("tree", "halving", 3));
+}
+
 }  // namespace gpt
