@@ -176,11 +176,13 @@ void World::split_nodes(const NodeOfRank& nodes) {
 void World::everywhere(const std::function<void()>& work) const {
   std::string message;
   int code = 0;
+  std::optional<int> origin;  // of what was shared before
   try {
     work();
   } catch (const std::exception& error) {
     message = error.what();
     code = std::max(exit_code_of(error), 1);
+    if (const auto* shared = dynamic_cast<const SharedError*>(&error)) origin = shared->rank();
   }
   const Watchdog::Waiting waiting(*watchdog_);
   std::vector<int> codes(static_cast<size_t>(size_));
@@ -194,9 +196,10 @@ void World::everywhere(const std::function<void()>& work) const {
   const bool alike =
       std::ranges::count(codes, 0) == 0 &&
       std::ranges::all_of(messages, [&](const auto& other) { return other == messages[first]; });
-  throw SharedError(
-      alike ? messages[first] : fmt::format("rank {} on {}: {}", first, hosts[first], messages[first]),
-      static_cast<ExitCode>(codes[first]));
+  const auto shared_code = static_cast<ExitCode>(codes[first]);
+  if (alike) throw SharedError(messages[first], shared_code, origin);
+  throw SharedError(fmt::format("rank {} on {}: {}", first, hosts[first], messages[first]), shared_code,
+                    static_cast<int>(first));
 }
 
 std::string World::broadcast(std::string text) const {
@@ -221,7 +224,7 @@ int World::fail(const std::exception& error) const {
     watchdog_->end_unwinding();
     if (!is_root()) return code;
     print_error(program_, error.what());
-    watchdog_->write_verdict(code, error.what());
+    watchdog_->write_verdict(error);
     return code;
   }
   end_alone(error);
@@ -231,7 +234,7 @@ void World::end_alone(const std::exception& error) const {
   const int code = exit_code_of(error);
   end_job(code, [&] {
     print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
-    watchdog_->write_verdict(code, error.what());
+    watchdog_->write_verdict(error);
   });
 }
 

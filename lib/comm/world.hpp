@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
+#include "comm/shared_error.hpp"
 #include "comm/watchdog.hpp"
 
 #include <functional>
@@ -74,8 +75,8 @@ public:
   MPI_Comm peers() const { return peers_.get(); }
 
   /// Runs `work` on every rank; if it throws anywhere, throws on every rank the Error of the lowest rank that
-  /// failed, its message led by rank and host when not all ranks failed alike. Collective: `work` must not
-  /// be, or must fail on all ranks or none.
+  /// failed, as a SharedError, its message led by rank and host when not all ranks failed alike. Collective:
+  /// `work` must not be, or must fail on all ranks or none.
   void everywhere(const std::function<void()>& work) const;
 
   /// Root's text on every rank. Collective.
@@ -112,12 +113,6 @@ private:
   std::string disagreement_;
   CommHandle node_;
   CommHandle peers_;
-};
-
-/// An error that every rank of the job holds: no rank waits for another because of it.
-class SharedError : public Error {
-public:
-  using Error::Error;
 };
 
 /// Body of a program's main: starts MPI, runs `body`, and turns errors into messages and exit codes.
