@@ -1,7 +1,6 @@
 #include "comm/world.hpp"
 
 #include "base/contracts.hpp"
-#include "base/fault.hpp"
 #include "base/notice.hpp"
 #include "comm/ending.hpp"
 #include "comm/launch.hpp"
@@ -12,7 +11,9 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -51,6 +52,20 @@ NodeOfRank find_nodes(int rank, int size) {
   NodeOfRank firsts(static_cast<size_t>(size));
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, MPI_COMM_WORLD));
   return number_nodes(firsts);
+}
+
+/// By the root, of faults that did nothing on any rank: launchers may hand the variable to some only.
+void say_idle_faults_of(const World& world) {
+  std::string mine;
+  for (const FaultUse& use : fault_uses()) mine += fmt::format("{}{}\n", use.acted ? '+' : '-', use.text);
+  std::map<std::string, bool> acted;
+  for (const std::string& uses : world.gather(mine)) {
+    std::istringstream lines(uses);
+    for (std::string line; std::getline(lines, line);) acted[line.substr(1)] |= line.front() == '+';
+  }
+  std::vector<FaultUse> all;
+  for (const auto& [text, has_acted] : acted) all.push_back({.text = text, .acted = has_acted});
+  if (world.is_root()) say_idle_faults(all);
 }
 
 }  // namespace
@@ -238,19 +253,22 @@ void World::end_alone(const std::exception& error) const {
   });
 }
 
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body, double timeout) {
-  const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
+int run_program(int argc, char** argv, Program program, const std::function<int(World&, int, char**)>& body,
+                double timeout) {
+  const std::string name = program_name(argc > 0 ? argv[0] : nullptr);
   try {
     World world(argc, argv, timeout);
     try {
-      world.everywhere([&] { configure_faults(world.rank()); });
+      world.everywhere([&] { configure_faults(world.rank(), program); });
       fault_point("start");
-      return body(world, argc, argv);
+      const int code = body(world, argc, argv);
+      say_idle_faults_of(world);
+      return code;
     } catch (const std::exception& error) {
       return world.fail(error);
     }
   } catch (const std::exception& error) {
-    print_error(program, error.what());
+    print_error(name, error.what());
     return exit_code_of(error);
   }
 }

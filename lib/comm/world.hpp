@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/mpi.hpp"
 #include "comm/shared_error.hpp"
 #include "comm/watchdog.hpp"
@@ -116,8 +117,9 @@ private:
 };
 
 /// Body of a program's main: starts MPI, runs `body`, and turns errors into messages and exit codes.
+/// @param program  whose faults can be injected
 /// @param timeout  seconds without a tick of its watchdog that end the job; 0: never
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body,
+int run_program(int argc, char** argv, Program program, const std::function<int(World&, int, char**)>& body,
                 double timeout = 0.0);
 
 }  // namespace gpt
