@@ -1,6 +1,7 @@
 #include "train/training.hpp"
 
 #include "base/fault.hpp"
+#include "base/last_words.hpp"
 #include "comm/tree_comm.hpp"
 #include "device/device.hpp"
 #include "train/agreement.hpp"
@@ -85,6 +86,15 @@ std::unique_ptr<RunFolder> hold_folder(const World& world, const std::string& pa
   return folder;
 }
 
+std::string words_upon_signals(const TrainOptions& options) {
+  if (options.save_every == 0)
+    return "gpt_mpi: ended by a signal from outside; nothing was saved (--save-every 0)";
+  return fmt::format(
+      "gpt_mpi: ended by a signal from outside; work since the newest checkpoint in {}/checkpoints is lost, "
+      "the same command goes on from there",
+      options.out);
+}
+
 void train(Console& console, const World& world, PreparedRun& run) {
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
@@ -97,6 +107,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     folder->write_text("config.ini", run.configuration);
   });
   world.watchdog().set_folder(run.options.out);
+  if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
     const Backend backend = make_backend(console, world, run.options, &run);
