@@ -65,7 +65,7 @@ public:
   std::string name() const override {
     std::string text = fmt::format("hierarchical, {} ranks a node", fmt::join(ranks_per_node(layout_), ","));
     if (!single_ranks_) {
-      text += sees_node() ? ", shared memory" : ", messages";
+      text += sees_node() && memory_->shares_all() ? ", shared memory" : ", messages";
       text += " inside";
       if (plan_.wire_node == DType::bf16) text += " in bf16";
     }

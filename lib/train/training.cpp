@@ -21,7 +21,7 @@
 namespace gpt {
 namespace {
 
-/// Device and communicator of this rank, announced by the root.
+/// Device and communicator of this rank.
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Comm> comm;
@@ -50,7 +50,7 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   backend.comm = plan.reduction == Reduction::tree && run != nullptr
                      ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
                      : make_comm(world, plan);
-  announce_ranks(console, world, threads, *backend.device, *backend.comm);
+  announce_ranks(console, world, threads, *backend.device);
   return backend;
 }
 
@@ -62,6 +62,7 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
                     run.options.out),
         ExitCode::usage);
   const Backend backend = make_backend(console, world, run.options, nullptr);
+  announce_sums(console, world, run.options, *backend.comm);
   const EvaluationResult result =
       evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
   console.say(
@@ -116,6 +117,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     });
     announce_run(console, world, run);
     Trainer trainer(world, *backend.device, *backend.comm, run, console);
+    announce_sums(console, world, run.options, *backend.comm);
     trainer.run(run.options.out, folder.get());
     print_sample(console, world, trainer, run.options.sample_tokens);
   });
