@@ -56,7 +56,7 @@ bool parse(CommandLine& line, const Arguments& arguments, const World& world) {
 }  // namespace gpt
 
 int main(int argc, char** argv) {
-  return gpt::run_program(argc, argv, [](gpt::World& world, int count, char** words) {
+  return gpt::run_program(argc, argv, gpt::Program::bench, [](gpt::World& world, int count, char** words) {
     return static_cast<int>(gpt::run(world, {words + std::min(count, 1), words + count}));
   });
 }

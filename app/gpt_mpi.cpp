@@ -31,4 +31,6 @@ double timeout_of(int argc, char** argv) try {
 
 }  // namespace
 
-int main(int argc, char** argv) { return gpt::run_program(argc, argv, run, timeout_of(argc, argv)); }
+int main(int argc, char** argv) {
+  return gpt::run_program(argc, argv, gpt::Program::training, run, timeout_of(argc, argv));
+}

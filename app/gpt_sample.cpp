@@ -156,8 +156,10 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  gpt::configure_faults(0);
-  return run(argc, argv);
+  gpt::configure_faults(0, gpt::Program::sampling);
+  const int code = run(argc, argv);
+  gpt::say_idle_faults(gpt::fault_uses());
+  return code;
 } catch (const gpt::Error& error) {
   gpt::notice(fmt::format("gpt_sample: {}", error.what()));
   return static_cast<int>(error.code());

@@ -1,6 +1,7 @@
 #include "base/fault.hpp"
 
 #include "base/error.hpp"
+#include "base/notice.hpp"
 #include "base/philox.hpp"
 
 #include <algorithm>
@@ -19,10 +20,13 @@ namespace gpt {
 namespace {
 
 struct Fault {
+  std::string text;
   std::string point;
   std::string action;
   int64_t milliseconds = 0;
   std::optional<int64_t> rank, step, hit;
+  bool here = true;  // on this rank
+  bool acted = false;
   int64_t passed = 0;
   uint64_t seed = 0;  // of random delays
 };
@@ -55,7 +59,8 @@ Fault parse(std::string_view text) {
   validate(colon != std::string_view::npos, "GPT_FAULT: '{}' has no action: write POINT:ACTION[@conditions]",
            text);
   const size_t at = std::min(text.find('@', colon), text.size());
-  Fault fault{.point = std::string(text.substr(0, colon)),
+  Fault fault{.text = std::string(text),
+              .point = std::string(text.substr(0, colon)),
               .action = std::string(text.substr(colon + 1, at - colon - 1)),
               .rank = {},
               .step = {},
@@ -88,6 +93,12 @@ Fault parse(std::string_view text) {
   return fault;
 }
 
+void validate_point(const Fault& fault, const std::vector<std::string_view>& points) {
+  validate(std::ranges::find(points, fault.point) != points.end(),
+           "GPT_FAULT: this program has no point '{}', named in '{}': use {}", fault.point, fault.text,
+           fmt::join(points, ", "));
+}
+
 void act(const Fault& fault) {
   if (fault.action == "kill") std::raise(SIGKILL);
   if (fault.action == "stop") std::raise(SIGSTOP);
@@ -104,16 +115,33 @@ void act(const Fault& fault) {
 
 bool faults_armed = false;
 
-void configure_faults(int rank) {
+void configure_faults(int rank, std::optional<Program> program) {
   faults.clear();
   const char* value = std::getenv("GPT_FAULT");
   if (value == nullptr) value = "";
   for (std::string_view text : split(value, ';')) {
     Fault fault = parse(text);
+    if (program) validate_point(fault, fault_points_of(*program));
     fault.seed = static_cast<uint64_t>(rank);
-    if (fault.rank.value_or(rank) == rank) faults.push_back(std::move(fault));
+    fault.here = fault.rank.value_or(rank) == rank;
+    faults.push_back(std::move(fault));
   }
-  faults_armed = !faults.empty();
+  faults_armed = std::ranges::any_of(faults, &Fault::here);
+}
+
+std::vector<FaultUse> fault_uses() {
+  const std::lock_guard lock(faults_mutex);
+  std::vector<FaultUse> uses;
+  for (const Fault& fault : faults)
+    if (fault.point != "end") uses.push_back({.text = fault.text, .acted = fault.acted});
+  return uses;
+}
+
+void say_idle_faults(const std::vector<FaultUse>& uses) {
+  for (const FaultUse& use : uses)
+    if (!use.acted)
+      notice(fmt::format(
+          "notice: GPT_FAULT: '{}' did nothing: its point was never passed under its conditions", use.text));
 }
 
 void set_fault_step(int64_t step) { current_step = step; }
@@ -123,9 +151,11 @@ void pass_fault_point(std::string_view name) {
   {
     const std::lock_guard lock(faults_mutex);
     for (Fault& fault : faults) {
-      if (fault.point != name || fault.step.value_or(current_step) != current_step) continue;
+      if (!fault.here || fault.point != name || fault.step.value_or(current_step) != current_step) continue;
       ++fault.passed;
-      if (fault.passed == fault.hit.value_or(fault.passed)) due = fault;
+      if (fault.passed != fault.hit.value_or(fault.passed)) continue;
+      fault.acted = true;
+      due = fault;
     }
   }
   if (due) act(*due);

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpt {
 
@@ -13,8 +16,26 @@ namespace gpt {
 /// step=N and hit=N (the N-th time the point is passed, from 1; default: every time). Unset, a point costs
 /// one test of a constant. docs/fault-injection.md lists the points.
 
-/// Reads the variable; called once, when the rank is known. @throws Error(usage) on a malformed value
-void configure_faults(int rank);
+enum class Program { training, sampling, bench };
+
+/// The points that a program passes, whatever it is told to do.
+std::vector<std::string_view> fault_points_of(Program program);
+
+/// Reads the variable; called once, when the rank is known.
+/// @param program  whose points may be named; nothing: any name is a point
+/// @throws Error(usage) on a malformed value or a name that is no point
+void configure_faults(int rank, std::optional<Program> program = {});
+
+/// One of the variable's faults, of whatever rank it is.
+struct FaultUse {
+  std::string text;
+  bool acted = false;  ///< in this process
+};
+/// Without those at the point `end`, which comes when nobody can tell any more.
+std::vector<FaultUse> fault_uses();
+
+/// Says on standard error which faults did nothing: a point that was never passed under their conditions.
+void say_idle_faults(const std::vector<FaultUse>& uses);
 
 /// The step that `step=` conditions refer to.
 void set_fault_step(int64_t step);

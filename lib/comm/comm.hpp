@@ -33,7 +33,8 @@ public:
   virtual ~Comm() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name() const = 0;  ///< for logs: "flat MPI"
+  /// For logs: "flat MPI". Whether memory is shared is known of what allocator() has given so far.
+  virtual std::string name() const = 0;
 
   /// out = Σ over ranks of in; out may be in.
   virtual void all_reduce(Tensor out, Tensor in, Queue&) = 0;

@@ -88,7 +88,7 @@ std::optional<Hang> find_hang(int own, const std::vector<Sighting>& ranks,
 
   const Ranks blamed = stands && !silent.empty() ? silent : !lost.empty() ? lost : ranks_behind(ranks);
   if (blamed.empty())
-    return Hang{.rank = own,
+    return Hang{.rank = {},
                 .status = of(ranks, own).status,
                 .reason = fmt::format("no rank has made progress for {:.1f} s: all stand in {}, and none of "
                                       "them is behind: look at the network and the file system",

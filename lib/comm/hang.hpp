@@ -18,8 +18,8 @@ struct Sighting {
 
 /// Why a job is ended.
 struct Hang {
-  int rank = 0;       ///< the one to blame, or the one that noticed
-  RankStatus status;  ///< where it stands, or where the others wait for it
+  std::optional<int> rank;  ///< the one to blame, if one is
+  RankStatus status;        ///< where it stands, or where the others wait for it
   std::string reason;
 };
 

@@ -140,6 +140,11 @@ NodeMemory::Segment NodeMemory::taken_out(const std::byte* own) {
   return segment;
 }
 
+bool NodeMemory::shares_all() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(segments_, [](const Segment& segment) { return segment.base != nullptr; });
+}
+
 std::optional<SharedArray> NodeMemory::find(const Tensor& data) const {
   const std::byte* const begin = static_cast<const std::byte*>(data.raw());
   const std::lock_guard lock(mutex_);

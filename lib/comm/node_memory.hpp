@@ -66,6 +66,9 @@ public:
   /// allocates or releases other memory.
   std::optional<SharedArray> find(const Tensor& data) const;
 
+  /// Whether all that is allocated now found room in shared memory.
+  bool shares_all() const;
+
   int rank() const { return rank_; }
   int size() const { return size_; }
 

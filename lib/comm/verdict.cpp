@@ -27,14 +27,17 @@ std::string utc_now() {
 }
 
 std::string to_json(const Verdict& verdict) {
-  const nlohmann::ordered_json object = {{"exit_code", verdict.exit_code},
-                                         {"rank", verdict.rank},
-                                         {"host", verdict.host},
-                                         {"step", verdict.step},
-                                         {"phase", verdict.phase},
-                                         {"reason", verdict.reason},
-                                         {"reported_by", verdict.reporter},
-                                         {"time", utc_now()}};
+  nlohmann::ordered_json object;
+  object["exit_code"] = verdict.exit_code;
+  if (verdict.rank) {
+    object["rank"] = *verdict.rank;
+    object["host"] = verdict.host;
+  }
+  object["step"] = verdict.step;
+  object["phase"] = verdict.phase;
+  object["reason"] = verdict.reason;
+  object["reported_by"] = verdict.reporter;
+  object["time"] = utc_now();
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

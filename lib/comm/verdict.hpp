@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace gpt {
@@ -8,8 +9,8 @@ namespace gpt {
 /// Why a job failed: the contents of `verdict.json` in its run folder (docs/exit-codes.md).
 struct Verdict {
   int exit_code = 1;
-  int rank = 0;  ///< that failed
-  std::string host;
+  std::optional<int> rank;  ///< that failed or that the others wait for; nothing: no single one
+  std::string host;         ///< of that rank
   int64_t step = 0;
   std::string phase;
   std::string reason;

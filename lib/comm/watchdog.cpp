@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
 #include "comm/ending.hpp"
+#include "comm/shared_error.hpp"
 #include "comm/siblings.hpp"
 #include "comm/texts.hpp"
 
@@ -24,6 +25,11 @@ constexpr double time_for_lower = 0.15;  // seconds that each lower rank has to 
 constexpr double time_for_speaker =
     1.0;  // seconds that the lowest rank of a host has, before ranks are connected
 constexpr int counted_lower = 4;
+
+int exit_code_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return static_cast<int>(own != nullptr ? own->code() : ExitCode::failed);
+}
 
 std::string own_host() {
   std::array<char, 256> name{};
@@ -89,16 +95,13 @@ void Watchdog::limit_unwinding(const std::function<void()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    const auto* own = dynamic_cast<const Error*>(&error);
-    const Failure failure{.code = static_cast<int>(own != nullptr ? own->code() : ExitCode::failed),
-                          .reason = error.what(),
-                          .at = Clock::now()};
+    const Failure failure{.code = exit_code_of(error), .reason = error.what(), .at = Clock::now()};
     if (thread_.joinable()) {
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = failure;
       changed_.notify_all();
     }
-    write_verdict(failure.code, failure.reason);
+    write_verdict(error);
     throw;
   }
 }
@@ -108,16 +111,18 @@ void Watchdog::end_unwinding() {
   failure_.reset();
 }
 
-void Watchdog::write_verdict(int code, const std::string& reason) {
+void Watchdog::write_verdict(const std::exception& error) {
   const std::string folder = this->folder();
   if (folder.empty()) return;
+  const auto* shared = size_ > 1 ? dynamic_cast<const SharedError*>(&error) : nullptr;
+  const std::optional<int> rank = shared != nullptr ? shared->rank() : rank_;
   const RankStatus at = pulse_.status();
-  gpt::write_verdict(folder, {.exit_code = code,
-                              .rank = rank_,
-                              .host = host_of(rank_),
+  gpt::write_verdict(folder, {.exit_code = exit_code_of(error),
+                              .rank = rank,
+                              .host = rank ? host_of(*rank) : "",
                               .step = at.step,
                               .phase = std::string(name_of(at.phase)),
-                              .reason = reason,
+                              .reason = error.what(),
                               .reporter = rank_});
 }
 
@@ -201,7 +206,8 @@ std::optional<Hang> Watchdog::find_standstill() const {
                                    describe(at), quiet_.load(), at.waiting ? ", waiting for others" : "");
   if (const std::string stopped = describe_stopped(siblings); !stopped.empty())
     reason += fmt::format("; on this host {}", stopped);
-  return Hang{.rank = rank_, .status = at, .reason = reason};
+  // One that waits for others is not the one to blame.
+  return Hang{.rank = at.waiting ? std::nullopt : std::optional(rank_), .status = at, .reason = reason};
 }
 
 void Watchdog::end_hung(const Hang& hang) {
@@ -211,7 +217,7 @@ void Watchdog::end_hung(const Hang& hang) {
     const bool first =
         folder.empty() || gpt::write_verdict(folder, {.exit_code = code,
                                                       .rank = hang.rank,
-                                                      .host = host_of(hang.rank),
+                                                      .host = hang.rank ? host_of(*hang.rank) : "",
                                                       .step = hang.status.step,
                                                       .phase = std::string(name_of(hang.status.phase)),
                                                       .reason = hang.reason,

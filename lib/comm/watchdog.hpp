@@ -65,8 +65,8 @@ public:
   /// It has reached main, and all ranks hold it: they end in good order.
   void end_unwinding();
 
-  /// Writes the verdict, if the folder is known and there is none.
-  void write_verdict(int code, const std::string& reason);
+  /// Writes the verdict, if the folder is known and there is none: on the rank that had the error.
+  void write_verdict(const std::exception& error);
 
 private:
   struct Failure {

@@ -1,7 +1,6 @@
 #include "comm/world.hpp"
 
 #include "base/contracts.hpp"
-#include "base/fault.hpp"
 #include "base/notice.hpp"
 #include "comm/ending.hpp"
 #include "comm/launch.hpp"
@@ -12,7 +11,9 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -51,6 +52,20 @@ NodeOfRank find_nodes(int rank, int size) {
   NodeOfRank firsts(static_cast<size_t>(size));
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, MPI_COMM_WORLD));
   return number_nodes(firsts);
+}
+
+/// By the root, of faults that did nothing on any rank: launchers may hand the variable to some only.
+void say_idle_faults_of(const World& world) {
+  std::string mine;
+  for (const FaultUse& use : fault_uses()) mine += fmt::format("{}{}\n", use.acted ? '+' : '-', use.text);
+  std::map<std::string, bool> acted;
+  for (const std::string& uses : world.gather(mine)) {
+    std::istringstream lines(uses);
+    for (std::string line; std::getline(lines, line);) acted[line.substr(1)] |= line.front() == '+';
+  }
+  std::vector<FaultUse> all;
+  for (const auto& [text, has_acted] : acted) all.push_back({.text = text, .acted = has_acted});
+  if (world.is_root()) say_idle_faults(all);
 }
 
 }  // namespace
@@ -158,7 +173,8 @@ void World::set_layout(const NodeLayout& layout) {
     validate_splits_only(nodes, found_, hosts);
   });
   pretended_ = nodes != found_;
-  disagreement_ = host_disagreement(nodes, hosts);
+  split_ = pretended_ ? describe_split(nodes, hosts) : "";
+  disagreement_ = pretended_ ? "" : host_disagreement(nodes, hosts);
 
   split_nodes(nodes);
 }
@@ -176,11 +192,13 @@ void World::split_nodes(const NodeOfRank& nodes) {
 void World::everywhere(const std::function<void()>& work) const {
   std::string message;
   int code = 0;
+  std::optional<int> origin;  // of what was shared before
   try {
     work();
   } catch (const std::exception& error) {
     message = error.what();
     code = std::max(exit_code_of(error), 1);
+    if (const auto* shared = dynamic_cast<const SharedError*>(&error)) origin = shared->rank();
   }
   const Watchdog::Waiting waiting(*watchdog_);
   std::vector<int> codes(static_cast<size_t>(size_));
@@ -194,9 +212,10 @@ void World::everywhere(const std::function<void()>& work) const {
   const bool alike =
       std::ranges::count(codes, 0) == 0 &&
       std::ranges::all_of(messages, [&](const auto& other) { return other == messages[first]; });
-  throw SharedError(
-      alike ? messages[first] : fmt::format("rank {} on {}: {}", first, hosts[first], messages[first]),
-      static_cast<ExitCode>(codes[first]));
+  const auto shared_code = static_cast<ExitCode>(codes[first]);
+  if (alike) throw SharedError(messages[first], shared_code, origin);
+  throw SharedError(fmt::format("rank {} on {}: {}", first, hosts[first], messages[first]), shared_code,
+                    static_cast<int>(first));
 }
 
 std::string World::broadcast(std::string text) const {
@@ -221,7 +240,7 @@ int World::fail(const std::exception& error) const {
     watchdog_->end_unwinding();
     if (!is_root()) return code;
     print_error(program_, error.what());
-    watchdog_->write_verdict(code, error.what());
+    watchdog_->write_verdict(error);
     return code;
   }
   end_alone(error);
@@ -231,23 +250,26 @@ void World::end_alone(const std::exception& error) const {
   const int code = exit_code_of(error);
   end_job(code, [&] {
     print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
-    watchdog_->write_verdict(code, error.what());
+    watchdog_->write_verdict(error);
   });
 }
 
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body, double timeout) {
-  const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
+int run_program(int argc, char** argv, Program program, const std::function<int(World&, int, char**)>& body,
+                double timeout) {
+  const std::string name = program_name(argc > 0 ? argv[0] : nullptr);
   try {
     World world(argc, argv, timeout);
     try {
-      world.everywhere([&] { configure_faults(world.rank()); });
+      world.everywhere([&] { configure_faults(world.rank(), program); });
       fault_point("start");
-      return body(world, argc, argv);
+      const int code = body(world, argc, argv);
+      say_idle_faults_of(world);
+      return code;
     } catch (const std::exception& error) {
       return world.fail(error);
     }
   } catch (const std::exception& error) {
-    print_error(program, error.what());
+    print_error(name, error.what());
     return exit_code_of(error);
   }
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/mpi.hpp"
+#include "comm/shared_error.hpp"
 #include "comm/watchdog.hpp"
 
 #include <functional>
@@ -66,16 +68,18 @@ public:
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
-  /// A sentence for the log when ranks with one host name stand on different nodes; else empty.
+  /// A sentence for the log when ranks with one host name do not share memory; else empty.
   const std::string& layout_disagreement() const { return disagreement_; }
+  /// A sentence for the log about the hosts that a pretended layout splits; else empty.
+  const std::string& layout_split() const { return split_; }
 
   MPI_Comm world() const { return world_; }
   MPI_Comm node() const { return node_.get(); }
   MPI_Comm peers() const { return peers_.get(); }
 
   /// Runs `work` on every rank; if it throws anywhere, throws on every rank the Error of the lowest rank that
-  /// failed, its message led by rank and host when not all ranks failed alike. Collective: `work` must not
-  /// be, or must fail on all ranks or none.
+  /// failed, as a SharedError, its message led by rank and host when not all ranks failed alike. Collective:
+  /// `work` must not be, or must fail on all ranks or none.
   void everywhere(const std::function<void()>& work) const;
 
   /// Root's text on every rank. Collective.
@@ -109,20 +113,15 @@ private:
   int local_rank_ = 0, local_size_ = 1;
   int node_index_ = 0, nodes_ = 1, node_rank_ = 0, node_size_ = 1;
   bool pretended_ = false;
-  std::string disagreement_;
+  std::string disagreement_, split_;
   CommHandle node_;
   CommHandle peers_;
 };
 
-/// An error that every rank of the job holds: no rank waits for another because of it.
-class SharedError : public Error {
-public:
-  using Error::Error;
-};
-
 /// Body of a program's main: starts MPI, runs `body`, and turns errors into messages and exit codes.
+/// @param program  whose faults can be injected
 /// @param timeout  seconds without a tick of its watchdog that end the job; 0: never
-int run_program(int argc, char** argv, const std::function<int(World&, int, char**)>& body,
+int run_program(int argc, char** argv, Program program, const std::function<int(World&, int, char**)>& body,
                 double timeout = 0.0);
 
 }  // namespace gpt

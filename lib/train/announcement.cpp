@@ -1,6 +1,7 @@
 #include "train/announcement.hpp"
 
 #include "model/layout.hpp"
+#include "train/comm_plan.hpp"
 #include "train/granted_gpus.hpp"
 #include "train/schedule.hpp"
 
@@ -32,10 +33,9 @@ void say_by_rank(Console& console, const World& world, const std::string& mine) 
 
 }  // namespace
 
-void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device,
-                    const Comm& comm) {
-  console.say(fmt::format("{} rank{} on {} node{}, reduction: {}", world.size(), plural(world.size()),
-                          world.nodes(), plural(world.nodes()), comm.name()));
+void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device) {
+  console.say(fmt::format("{} rank{} on {} node{}", world.size(), plural(world.size()), world.nodes(),
+                          plural(world.nodes())));
   say_by_rank(console, world,
               fmt::format("{}; {} core{} allowed, shared by {} rank{}", device.name(), threads.cores,
                           plural(threads.cores), threads.sharers, plural(threads.sharers)));
@@ -44,6 +44,12 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
           idle_gpu_notice(world.local_size(), [](const char* name) { return std::getenv(name); }))
     console.say(*notice);
   if (!world.layout_disagreement().empty()) console.say("notice: " + world.layout_disagreement());
+  if (!world.layout_split().empty()) console.say(world.layout_split());
+}
+
+void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {
+  console.say(fmt::format("reduction: {}", comm.name()));
+  if (const auto notice = idle_inter_notice(options, world.nodes())) console.say(*notice);
 }
 
 void announce_run(Console& console, const World& world, const PreparedRun& run) {

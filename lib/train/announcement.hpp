@@ -11,8 +11,10 @@
 namespace gpt {
 
 /// Ranks, nodes, cores and threads, and what is odd about them. Collective.
-void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device,
-                    const Comm& comm);
+void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device);
+
+/// How sums are formed, once what is summed is allocated.
+void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm);
 
 /// Model, data, batch, learning rate, who reads what, and where the run begins. Collective.
 void announce_run(Console& console, const World& world, const PreparedRun& run);

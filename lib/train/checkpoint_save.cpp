@@ -43,11 +43,11 @@ public:
       });
     } catch (const Error& error) {
       const std::string message = fmt::format("cannot save {}: {}", path_, error.what());
-      const bool shared = world_.size() == 1 || dynamic_cast<const SharedError*>(&error) != nullptr;
+      const auto* shared = dynamic_cast<const SharedError*>(&error);
       // Of an error of this rank alone the partial file stays: others may be writing it.
-      if (!shared) throw Error(message, ExitCode::saving_failed);
+      if (shared == nullptr && world_.size() > 1) throw Error(message, ExitCode::saving_failed);
       if (created_) unlink(partial_.c_str());
-      throw SharedError(message, ExitCode::saving_failed);
+      throw SharedError(message, ExitCode::saving_failed, shared != nullptr ? shared->rank() : std::nullopt);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "train/comm_plan.hpp"
 
+#include "base/error.hpp"
+
 namespace gpt {
 
 CommPlan comm_plan(const TrainOptions& options) {
@@ -9,6 +11,26 @@ CommPlan comm_plan(const TrainOptions& options) {
           .wire_node = wire.node,
           .wire_peers = wire.peers,
           .sharding = options.zero == "node" ? Sharding::node : Sharding::world};
+}
+
+void validate_sums_between(const TrainOptions& options, int nodes) {
+  const bool between = options.reduction == "auto" || options.reduction == "hierarchical";
+  if (between && options.inter != "auto") validate_fits(inter_named(options.inter), nodes);
+}
+
+std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes) {
+  if (options.inter == "auto") return {};
+  std::string reason;
+  if (nodes == 1)
+    reason = "there is one node";
+  else if (options.reduction == "flat")
+    reason = "--reduction flat leaves the way to the MPI library";
+  else if (options.reduction == "tree")
+    reason = "sums along the tree go direct";
+  else if (wire_named(options.wire).peers == DType::bf16 && options.zero != "1" && options.inter != "direct")
+    reason = "gradients that travel as bf16 between nodes go direct";
+  if (reason.empty()) return {};
+  return fmt::format("notice: --inter {} has no effect here: {}", options.inter, reason);
 }
 
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "train/agreement.hpp"
+#include "train/comm_plan.hpp"
 #include "train/evaluator.hpp"
 
 #include <filesystem>
@@ -97,6 +98,7 @@ PreparedRun prepare_run(World& world, const OptionSource& source) {
     } else {
       resume(run, source);
     }
+    validate_sums_between(run.options, world.nodes());
     if (run.options.eval_only || run.options.eval_every > 0)
       validate_evaluation(*run.dataset, run.options.model.context);
     if (!run.options.eval_only)

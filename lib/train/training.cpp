@@ -1,6 +1,7 @@
 #include "train/training.hpp"
 
 #include "base/fault.hpp"
+#include "base/last_words.hpp"
 #include "comm/tree_comm.hpp"
 #include "device/device.hpp"
 #include "train/agreement.hpp"
@@ -20,7 +21,7 @@
 namespace gpt {
 namespace {
 
-/// Device and communicator of this rank, announced by the root.
+/// Device and communicator of this rank.
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Comm> comm;
@@ -46,7 +47,7 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
   backend.comm = plan.reduction == Reduction::tree && run != nullptr
                      ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
                      : make_comm(world, plan);
-  announce_ranks(console, world, threads, *backend.device, *backend.comm);
+  announce_ranks(console, world, threads, *backend.device);
   return backend;
 }
 
@@ -58,6 +59,7 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
                     run.options.out),
         ExitCode::usage);
   const Backend backend = make_backend(console, world, run.options, nullptr);
+  announce_sums(console, world, run.options, *backend.comm);
   const EvaluationResult result =
       evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
   console.say(
@@ -82,6 +84,15 @@ std::unique_ptr<RunFolder> hold_folder(const World& world, const std::string& pa
   return folder;
 }
 
+std::string words_upon_signals(const TrainOptions& options) {
+  if (options.save_every == 0)
+    return "gpt_mpi: ended by a signal from outside; nothing was saved (--save-every 0)";
+  return fmt::format(
+      "gpt_mpi: ended by a signal from outside; work since the newest checkpoint in {}/checkpoints is lost, "
+      "the same command goes on from there",
+      options.out);
+}
+
 void train(Console& console, const World& world, PreparedRun& run) {
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
@@ -94,6 +105,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     folder->write_text("config.ini", run.configuration);
   });
   world.watchdog().set_folder(run.options.out);
+  if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
     const Backend backend = make_backend(console, world, run.options, &run);
@@ -102,6 +114,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     });
     announce_run(console, world, run);
     Trainer trainer(world, *backend.device, *backend.comm, run, console);
+    announce_sums(console, world, run.options, *backend.comm);
     trainer.run(run.options.out, folder.get());
     print_sample(console, world, trainer, run.options.sample_tokens);
   });

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <vector>
 
 namespace gpt {
@@ -118,6 +120,28 @@ TEST_CASE_FIXTURE(OneNode, "memory may be allocated and released while sums of o
   communication->synchronize();
   const double expected = std::pow(comm->size(), rounds);
   CHECK(data.differences({0, data.size()}, [&](int64_t) { return expected; }) == 0);
+}
+
+TEST_CASE_FIXTURE(OneNode, "a name says shared memory only while all that was asked for is shared") {
+  if (!make()) return;
+  const auto says = [&](const char* what) { return comm->name().find(what) != std::string::npos; };
+  {
+    const Buffer roomy(*comm->allocator(), int64_t{9} << 20);
+    CHECK(says("shared memory inside"));
+  }
+  // As in a /dev/shm of 8 MiB.
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const struct rlimit now { rlim_t{8} << 20, before.rlim_max };
+  setrlimit(RLIMIT_FSIZE, &now);
+  {
+    const Buffer cramped(*comm->allocator(), int64_t{9} << 20);
+    CHECK(says("messages inside"));
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(says("shared memory inside"));
 }
 
 }  // namespace gpt

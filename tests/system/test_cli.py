@@ -67,6 +67,16 @@ class Options(SystemTest):
         done = self.start(self.synth(), self.path("out"), ranks=3, lr="nan", steps=1)
         self.assert_refused(done, USAGE, "--lr nan", times=1)
 
+    def test_what_does_not_fit_the_nodes_is_refused_before_the_folder_is_held(self):
+        for more in ({}, {"reduction": "auto"}, {"eval_only": True}):
+            with self.subTest(**more):
+                out = self.path("out")
+                changes = {"node_layout": "1,1,1", "inter": "halving", "steps": 1} | more
+                done = self.start(self.synth(), out, ranks=3, **changes)
+                self.assert_refused(done, USAGE, "--inter halving needs a power of two of nodes", times=1)
+                self.assertNotIn("MPI_ABORT", done.text)
+                self.assertFalse(out.exists(), "something was written")
+
     def test_unknown_and_abbreviated_options_are_refused(self):
         for words in (["--learning-rate", "1"], ["--step", "3"], ["--steps"], ["stray"], ["--steps", "1", "--steps", "2"]):
             with self.subTest(words=words):

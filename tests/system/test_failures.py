@@ -2,7 +2,9 @@
 
 import pathlib
 import re
+import signal
 import socket
+import subprocess
 import time
 import unittest
 
@@ -74,6 +76,8 @@ class Failures(SystemTest):
                     done, run = self.fail_with(fault, f"{point}{ranks}", ranks, prepared=point == "load")
                     self.assertEqual(done.code, code, str(done))
                     self.assertEqual(done.err.count(f"fault injected at '{point}'"), 1, str(done))
+                    # The launcher ends rank 0 by a signal, but there is a verdict.
+                    self.assertNotIn("ended by a signal", done.err, str(done))
                     if ranks:
                         self.assertRegex(done.err, r"rank 1 on \S+: ", str(done))
                     kept = {"step": 2, "load": 2}.get(point)
@@ -98,6 +102,42 @@ class Failures(SystemTest):
                     )
                     self.assert_refused(done, FAILED, "rank 1 on ", f"fault injected at '{point}'")
                     self.assert_nothing_runs(out)
+
+    def test_a_fault_at_no_point_is_refused_and_one_that_did_nothing_is_told(self):
+        out = self.path("refused")
+        done = self.start(self.synth(), out, ranks=2, environment={"GPT_FAULT": "nosuch:kill@rank=1"}, steps=1)
+        self.assert_refused(done, USAGE, "no point 'nosuch'", "save.commit", times=1)
+        self.assertFalse(out.exists())
+        faults = "step:delay=1@rank=1;step:throw@rank=7;eval:throw@step=9;end:delay=1"
+        done = self.start(self.synth(), self.path("idle"), ranks=2, environment={"GPT_FAULT": faults}, steps=2)
+        self.assertEqual(done.code, 0, str(done))
+        told = re.findall(r"(?m)^notice: GPT_FAULT: '(.*)' did nothing", done.err)
+        self.assertEqual(told, ["eval:throw@step=9", "step:throw@rank=7"], str(done))
+
+    def end_by_signal(self, out, ranks, number):
+        """The exit code and standard error of a job that is training when it gets the signal."""
+        values = {"data": self.synth(), "out": out} | TINY | {"steps": 10**6, "log_every": 0, "save_every": 20}
+        command = [str(MPIRUN), str(ranks)] * bool(ranks) + [program("gpt_mpi"), *options(values)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+            while job.poll() is None and not Run(out).checkpoints():
+                time.sleep(0.05)
+            job.send_signal(number)
+            _, err = job.communicate(timeout=60)
+        self.assert_nothing_runs(out)
+        self.assertFalse((out / "verdict.json").exists())
+        return job.returncode, err
+
+    def test_a_job_that_a_signal_ends_says_what_is_lost(self):
+        for ranks, number, code in ((None, signal.SIGTERM, -signal.SIGTERM), (2, signal.SIGINT, 1), (2, signal.SIGTERM, 1)):
+            with self.subTest(ranks=ranks, number=number):
+                for attempt in range(4 if ranks else 1):  # mpirun sometimes drops the last words of its ranks
+                    out = self.path(f"{ranks}-{number}-{attempt}")
+                    ended, err = self.end_by_signal(out, ranks, number)
+                    self.assertEqual(ended, code, err)
+                    if "ended by a signal" in err:
+                        break
+                self.assertEqual(err.count("ended by a signal"), 1, err)
+                self.assertIn(f"{out}/checkpoints", err)
 
     def test_a_killed_rank_ends_the_job(self):
         done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)

@@ -302,6 +302,19 @@ class Verdicts(SystemTest):
         self.assertEqual(done.code, BAD_NUMBERS, str(done))
         self.assertEqual(self.verdict(out)["exit_code"], BAD_NUMBERS)
 
+        self.assertNotIn("rank", self.verdict(out), "all ranks have it alike")
+
+    def test_the_verdict_names_the_rank_that_had_the_error_whoever_writes_it(self):
+        for point, rank in (("save.commit", 0), ("memory", 1)):
+            with self.subTest(point=point):
+                out = self.path(point)
+                fault = f"{point}:throw@rank={rank}"
+                done = self.start(self.synth(), out, ranks=3, environment={"GPT_FAULT": fault}, steps=2, save_every=2)
+                self.assertNotEqual(done.code, 0, str(done))
+                verdict = self.verdict(out)
+                self.assertEqual(verdict["rank"], rank, str(verdict))
+                self.assertIn(f"rank {rank} on {verdict['host']}: ", verdict["reason"])
+
     def test_an_error_is_not_held_up_by_a_disk(self):
         """The reader's thread hangs, and the error waits for its end on the way to main."""
         out = self.path("out")

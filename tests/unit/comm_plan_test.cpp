@@ -64,4 +64,50 @@ TEST_CASE("halving wants a power of two of nodes") {
   CHECK_NOTHROW(validate_fits(Inter::direct, 3));
 }
 
+TEST_CASE("an exchange that the nodes cannot do is refused where it would be used") {
+  const auto fits = [](const char* reduction, const char* inter, int nodes) {
+    TrainOptions options;
+    options.reduction = reduction;
+    options.inter = inter;
+    try {
+      validate_sums_between(options, nodes);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      return false;
+    }
+    return true;
+  };
+  for (const char* reduction : {"auto", "hierarchical"}) {
+    CHECK_FALSE(fits(reduction, "halving", 3));
+    CHECK(fits(reduction, "halving", 4));
+    CHECK(fits(reduction, "ring", 3));
+    CHECK(fits(reduction, "auto", 3));
+  }
+  CHECK(fits("flat", "halving", 3));
+  CHECK(fits("tree", "halving", 3));
+}
+
+TEST_CASE("an exchange between nodes that no gradients take is told") {
+  const auto tells = [](const char* reduction, const char* inter, const char* wire, const char* zero,
+                        int nodes) {
+    TrainOptions options;
+    options.reduction = reduction;
+    options.inter = inter;
+    options.wire = wire;
+    options.zero = zero;
+    return idle_inter_notice(options, nodes).has_value();
+  };
+  CHECK(tells("hierarchical", "ring", "fp32", "0", 1));
+  CHECK(tells("flat", "ring", "fp32", "0", 2));
+  CHECK(tells("tree", "ring", "fp32", "0", 2));
+  CHECK(tells("hierarchical", "ring", "fp32,bf16", "0", 2));
+  CHECK(tells("auto", "mpi", "bf16", "node", 2));
+  CHECK_FALSE(tells("hierarchical", "ring", "bf16", "1", 2));  // parameters go round
+  CHECK_FALSE(tells("hierarchical", "direct", "bf16", "0", 2));
+  CHECK_FALSE(tells("hierarchical", "ring", "bf16,fp32", "0", 2));
+  CHECK_FALSE(tells("auto", "ring", "fp32", "0", 2));
+  for (const char* reduction : {"auto", "flat", "tree", "hierarchical"})
+    for (const int nodes : {1, 2}) CHECK_FALSE(tells(reduction, "auto", "bf16", "0", nodes));
+}
+
 }  // namespace gpt

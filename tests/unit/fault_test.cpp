@@ -39,6 +39,40 @@ TEST_CASE("malformed faults are refused") {
   }
 }
 
+TEST_CASE("a name that is no point of the program is refused, with those that are") {
+  const Faults nothing("");
+  const auto accepts = [](const char* text, Program program) {
+    setenv("GPT_FAULT", text, 1);
+    try {
+      configure_faults(0, program);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      CHECK(std::string(error.what()).find("start, ") != std::string::npos);
+      return false;
+    }
+    return true;
+  };
+  CHECK(accepts("save:delay=1;step:delay=1@rank=3", Program::training));
+  CHECK_FALSE(accepts("save:delay=1;nosuch:kill", Program::training));
+  CHECK_FALSE(accepts("nosuch:kill@rank=3", Program::training));
+  CHECK_FALSE(accepts("bench.sum:throw", Program::training));
+  CHECK(accepts("bench.sum:throw", Program::bench));
+  CHECK_FALSE(accepts("save:throw", Program::bench));
+}
+
+TEST_CASE("it is known which faults did nothing") {
+  const Faults faults("here:delay=1;there:delay=1;here:delay=1@hit=3;here:delay=1@rank=1;end:delay=1", 0);
+  fault_point("here");
+  fault_point("here");
+  const std::vector<FaultUse> uses = fault_uses();
+  REQUIRE(uses.size() == 4);
+  CHECK(uses[0].acted);
+  CHECK_FALSE(uses[1].acted);
+  CHECK_FALSE(uses[2].acted);
+  CHECK(uses[3].text == "here:delay=1@rank=1");
+  CHECK_FALSE(uses[3].acted);
+}
+
 TEST_CASE("a jitter takes another part of its time each time, on every rank its own") {
   std::set<int64_t> microseconds;
   for (const int rank : {0, 1}) {

@@ -92,6 +92,7 @@ TEST_CASE("when no rank is behind the message says so") {
   const Sighting waits = heard(5, true, 10.1);
   const auto hang = judge({waits, waits, waits, waits});
   says(hang, "no rank has made progress for 10.0 s: all stand in step 5");
+  CHECK_FALSE(hang->rank);
   says(find_hang(0, {heard(5, false, 10.1)}, {"n0"}, timeout), "all stand in step 5");
 }
 

@@ -143,6 +143,24 @@ TEST_CASE("an error that does not reach main ends the job, whatever the timeout"
   CHECK(end.verdict["reason"] == "the shard is damaged");
 }
 
+TEST_CASE("a verdict names a rank and its host, or neither") {
+  const auto written = [](const Verdict& verdict) {
+    const test::ScratchFolder folder;
+    CHECK(write_verdict(folder.path(), verdict));
+    return nlohmann::json::parse(test::bytes_of(folder / "verdict.json"));
+  };
+  Verdict of_rank = because("it broke");
+  of_rank.rank = 3;
+  of_rank.host = "n1";
+  const nlohmann::json named = written(of_rank);
+  CHECK(named["rank"] == 3);
+  CHECK(named["host"] == "n1");
+  const nlohmann::json unnamed = written(because("nobody is behind"));
+  CHECK_FALSE(unnamed.contains("rank"));
+  CHECK_FALSE(unnamed.contains("host"));
+  CHECK(unnamed["reported_by"] == 0);
+}
+
 TEST_CASE("the first verdict stays, until the next attempt") {
   const test::ScratchFolder folder;
   const auto reason = [&] {
