@@ -318,6 +318,8 @@ class Model(Bench):
         self.assertGreaterEqual(pair["step_s"], measured["without_communication_s"] * (1 - 1e-9))
         self.assertNotIn("measured_step_s", four)
         self.assertGreaterEqual(four["communication_s"], pair["communication_s"])
+        for prediction, ranks in ((pair, 2), (four, 4)):  # measured or not: 8 tokens a rank, as in the file
+            self.assertAlmostEqual(prediction["tokens_per_s"] * prediction["step_s"], 8 * ranks, delta=1e-6)
 
     def test_a_step_measured_now(self):
         _, figures = self.bench("model", *TINY_MODEL, "--nodes", "1,2", "--threads", 1)
