@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "bench/byte_size.hpp"
 #include "bench/known_sums.hpp"
+#include "bench/scaling.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -82,6 +83,32 @@ TEST_CASE("sizes are read in powers of 1024") {
   }
   CHECK(split_list("what", "a,b") == std::vector<std::string>{"a", "b"});
   for (const char* bad : {"", ",", "a,", ",a", "a,,b"}) CHECK_THROWS_AS(split_list("what", bad), Error);
+}
+
+TEST_CASE("what of communication is hidden is a figure only where there is something to hide") {
+  ScalingPoint point;
+  point.ranks = 2;
+  point.section_bytes = {500, 300, 200};  // the last, the embeddings, cannot be hidden
+  const auto with_steps = [&](double none, double after, double overlapped, double thread) {
+    point.none.all = {none};
+    point.afterwards.all = {after};
+    point.overlapped.all = {overlapped};
+    point.thread.all = {thread};
+  };
+  with_steps(1.0, 1.2, 1.1, 0.0);
+  CHECK(point.hideable() == doctest::Approx(0.16));
+  CHECK(point.hidden_share().value() == doctest::Approx(0.1 / 0.16));
+  with_steps(1.0, 1.2, 1.1, 0.06);
+  CHECK(point.hidden_share().value() == doctest::Approx(1.0));
+  with_steps(1.0, 1.2, 1.1, 0.155);  // half a hundredth of the step
+  CHECK(point.hideable() > 0.0);
+  CHECK_FALSE(point.hidden_share());
+  with_steps(0.01, 0.011, 0.012, 0.0);  // a twelfth of the step, but less than a millisecond
+  CHECK_FALSE(point.hidden_share());
+  with_steps(1.0, 0.9, 1.0654, 0.0);  // noise
+  CHECK(point.communication() == 0.0);
+  CHECK(point.exposed() == doctest::Approx(0.0654));
+  CHECK_FALSE(point.hidden_share());
 }
 
 }  // namespace gpt
