@@ -14,6 +14,7 @@ namespace {
 struct Seat {
   std::unique_ptr<Contender> contender;
   TensorBuffer in, out;
+  std::optional<bool> shared_in, shared_out;
 };
 
 /// Whether a drill wants a wrong result.
@@ -37,7 +38,10 @@ public:
       Allocator* const own = seat.contender->allocator();
       Allocator& memory = own != nullptr ? *own : static_cast<Allocator&>(device);
       seat.in = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
-      if (bench.out_of_place) seat.out = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
+      seat.shared_in = is_seen_in_nodes(world, *seat.contender, seat.in);
+      if (!bench.out_of_place) continue;
+      seat.out = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
+      seat.shared_out = is_seen_in_nodes(world, *seat.contender, seat.out);
     }
   }
 
@@ -63,11 +67,13 @@ public:
 
     std::vector<CommResult> results;
     for (size_t i = 0; i < seats_.size(); ++i) {
-      CommResult& result = results.emplace_back(CommResult{.bytes = bytes,
-                                                           .contender = seats_[i].contender->name(),
-                                                           .in_place = in_place,
-                                                           .times = {},
-                                                           .wrong = wrong[i]});
+      CommResult& result = results.emplace_back(
+          CommResult{.bytes = bytes,
+                     .contender = seats_[i].contender->name(),
+                     .in_place = in_place,
+                     .times = {},
+                     .wrong = wrong[i],
+                     .shared_memory = in_place ? seats_[i].shared_in : seats_[i].shared_out});
       for (size_t k = i; k < seconds.size(); k += seats_.size()) result.times.add(seconds[k]);
     }
     return results;

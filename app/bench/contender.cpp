@@ -1,7 +1,9 @@
 #include "bench/contender.hpp"
 
 #include "bench/byte_size.hpp"
+#include "comm/node_memory.hpp"
 
+#include <array>
 #include <climits>
 #include <utility>
 
@@ -160,6 +162,16 @@ std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
       }
   }
   return plans;
+}
+
+std::optional<bool> is_seen_in_nodes(const World& world, Contender& contender, const Tensor& data) {
+  const bool has_company = world.node_size() > 1;
+  const auto* const memory = dynamic_cast<const NodeMemory*>(contender.allocator());
+  const bool seen = memory != nullptr && memory->find(data).has_value();
+  std::array<int, 2> any = {has_company ? 1 : 0, has_company && !seen ? 1 : 0};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, world.world()));
+  if (any[0] == 0) return std::nullopt;
+  return any[1] == 0;
 }
 
 std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan) {

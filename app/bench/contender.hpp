@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,10 @@ struct ContenderPlan {
   CommPlan plan;
 };
 std::vector<ContenderPlan> contender_plans(const ContenderNames& names);
+
+/// Whether the ranks of each node see each other's `data`, which every rank has from that contender's
+/// allocator; none where nodes have one rank each. Collective over the world.
+std::optional<bool> is_seen_in_nodes(const World& world, Contender& contender, const Tensor& data);
 
 /// Collective over the world.
 std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan);

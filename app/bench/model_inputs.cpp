@@ -97,7 +97,6 @@ MeasuredSums read_comm_json(const std::string& path, const std::string& implemen
     if (measured.plan.reduction == Reduction::hierarchical) {
       measured.plan.block_bytes = static_cast<int64_t>(positive(chosen.at("block_bytes")));
       measured.plan.window = static_cast<int64_t>(positive(chosen.at("window")));
-      measured.plan.shared_memory = chosen.at("shared_memory").get<bool>();
     }
     for (const json& row : contents.at("results"))
       if (row.at("implementation") == chosen.at("name") && row.at("in_place").get<bool>())

@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from harness import BAD_NUMBERS, FAILED, USAGE, SystemTest, run
+from harness import BAD_NUMBERS, FAILED, MPIRUN, USAGE, SystemTest, execute, program, run
 
 TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-batch", 2, "--steps", 2, "--rounds", 1)
 TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
@@ -83,19 +83,49 @@ class Sums(Bench):
         self.assertEqual(figures["ranks_per_node"], [2, 1, 1])
 
     def test_how_sums_are_formed_is_said(self):
-        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "1,1")
+        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "2,1")
         ways = ("--what", "mpi,flat,hierarchical,tree")
-        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        done, figures = self.bench("comm", *layout, *ways, ranks=3)
         keys = ("block_bytes", "window", "shared_memory")
         said = {one["name"]: [one.get(key) for key in keys] for one in figures["implementations"]}
         default = [2 * 32768, 16, True]
         expected = {"mpi": [None] * 3, "flat": [None] * 3, "hierarchical/ring/fp32": default, "tree": default}
         self.assertEqual(said, expected)
-        self.assertIn("blocks of 64 KiB of a lane, 16 under way, shared memory", done.out)
+        blocks = "hierarchical/ring/fp32, tree: blocks of 64 KiB of a lane, 16 under way, shared memory inside nodes"
+        self.assertIn(f"# {blocks}\n", done.out)
         ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-memory", "false")
-        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        done, figures = self.bench("comm", *layout, *ways, ranks=3)
         self.assertEqual([figures["implementations"][0][key] for key in keys], [8192, 3, False])
-        self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages", done.out)
+        self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages inside nodes\n", done.out)
+        done, figures = self.bench("comm", *layout[:-1], "1,1", "--what", "hierarchical", ranks=2)
+        self.assertEqual([figures["implementations"][0][key] for key in keys], [65536, 16, None])
+        self.assertIn("blocks of 64 KiB of a lane, 16 under way\n", done.out)
+
+    def test_too_little_shared_memory_is_said(self):
+        """What the table and the file say is what was measured, not what was planned."""
+        probe = execute(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])
+        self.need(probe.code == 0, f"mounts cannot be changed: {probe.err}")
+
+        def bench(*words):
+            file = self.path("small.json")
+            mounted = 'mount -t tmpfs -o size=12m tmpfs /dev/shm && exec "$@"'
+            command = [MPIRUN, 2, program("gpt_bench"), "comm", *words, "--json", file]
+            done = execute(["unshare", "--mount", "bash", "-c", mounted, "bash", *map(str, command)])
+            self.assertEqual(done.code, 0, str(done))
+            return done, json.loads(file.read_text(encoding="utf-8"))
+
+        once = ("--repeat", 1, "--what", "hierarchical")
+        done, figures = bench("--sizes", "64M", *once)
+        self.assertIs(figures["implementations"][0]["shared_memory"], False)
+        self.assertIn("messages inside nodes", done.out)
+        done, figures = bench("--sizes", "64K", *once)
+        self.assertIs(figures["implementations"][0]["shared_memory"], True)
+        done, figures = bench("--memory", "true", "--sizes", "64M", "--iterations", 1)
+        self.assertIs(figures["shared_memory"], False)
+        self.assertIsNone(figures["share_in_place"])
+        self.assertEqual(figures["wrong"], 0)
+        self.assertIn("sums go by messages", done.out)
+        self.assertNotIn("bandwidth", done.out)
 
     def test_other_collectives_and_types(self):
         for collective in ("reduce_scatter", "all_gather", "broadcast", "all_reduce"):
@@ -127,6 +157,7 @@ class Sums(Bench):
     def test_memory(self):
         done, figures = self.bench("comm", "--memory", "true", "--sizes", "4M", "--iterations", 2, ranks=2)
         self.assertEqual(figures["wrong"], 0)
+        self.assertTrue(figures["shared_memory"])
         self.assertEqual((figures["bytes"], figures["ranks"], figures["stream_bytes"]), (4 << 20, 2, 24 << 20))
         expected = 3 / 6 * figures["stream"]["median_s"] / figures["reduce_scatter"]["median_s"]
         self.assertAlmostEqual(figures["share_in_place"], expected)
