@@ -29,7 +29,7 @@ std::string cells(const Machine& machine, const CommBench& bench, const CommResu
 bool has_blocks(const ContenderPlan& plan) { return plan.what == "hierarchical" || plan.what == "tree"; }
 
 CommPlan::Blocks blocks_of(const ContenderPlan& way, const Machine& machine) {
-  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter_of_sums(DType::f32);
+  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter;
   return way.plan.blocks_over(inter, std::ssize(machine.ranks_per_node));
 }
 

@@ -1,9 +1,10 @@
 #include "bench/model_inputs.hpp"
 
 #include "base/error.hpp"
-#include "bench/contender.hpp"
+#include "bench/plan_name.hpp"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -49,10 +50,18 @@ Cluster shape_of(const json& contents) {
 }
 
 json find_implementation(const json& contents, const std::string& name) {
-  for (const json& one : contents.at("implementations"))
-    if (name.empty() ? one.at("what") == "hierarchical" : one.at("name") == name) return one;
-  throw Error(fmt::format("measured no implementation {}: name one with --implementation",
-                          name.empty() ? "hierarchical" : name),
+  const auto on_one_node = [&] {
+    return std::ssize(contents.at("ranks_per_node")) == 1 ? name_on_one_node(name) : name;
+  };
+  std::vector<std::string> names;
+  for (const json& one : contents.at("implementations")) {
+    names.push_back(one.at("name").get<std::string>());
+    if (name.empty() ? one.at("what") == "hierarchical"
+                     : names.back() == name || names.back() == on_one_node())
+      return one;
+  }
+  throw Error(fmt::format("measured no implementation {}: choose with --implementation of those it has: {}",
+                          name.empty() ? "hierarchical" : name, fmt::join(names, ", ")),
               ExitCode::usage);
 }
 

@@ -13,7 +13,7 @@ TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-ba
 TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
 ROW = r"(?m)^ +gpt_mpi +([0-9.]+) ms least +([0-9.]+) ms median +(\d+) tokens/s$"
 EVERY_WAY = ("--what", "mpi,flat,hierarchical,tree", "--inter", "mpi,ring", "--wire", "fp32", "fp32,bf16", "bf16")
-ALL_REDUCES = 3 + 2 * 3
+BETWEEN = ("mpi/fp32", "direct/fp32,bf16", "direct/bf16", "ring/fp32")  # what these come to, in this order
 
 
 class Bench(SystemTest):
@@ -64,7 +64,10 @@ class Sums(Bench):
                     "--node-layout", layout, ranks=ranks,
                 )  # fmt: skip
                 rows = figures["results"]
-                self.assertEqual(len(rows), len(sizes) * ALL_REDUCES * 2)
+                hierarchical = BETWEEN if figures["nodes"] > 1 else ("fp32", "bf16")
+                ways = ["mpi", "flat", *(f"hierarchical/{way}" for way in hierarchical), "tree"]
+                self.assertEqual([one["name"] for one in figures["implementations"]], ways)
+                self.assertEqual([row["implementation"] for row in rows], ways * len(sizes) * 2)
                 self.assertEqual({row["wrong"] for row in rows}, {0})
                 self.assertEqual({row["bytes"] for row in rows}, set(sizes))
                 self.assertEqual(figures["ranks"], ranks)
@@ -139,6 +142,9 @@ class Sums(Bench):
                     places = 2 if collective == "all_reduce" else 1
                     self.assertEqual(len(figures["results"]), 2 * (2 if dtype == "bf16" else 3) * places)
                     self.assertEqual({row["wrong"] for row in figures["results"]}, {0})
+                    sums = collective in ("reduce_scatter", "all_reduce")
+                    way = "ring/fp32" if sums and dtype == "f32" else "direct" if sums and dtype == "bf16" else "ring"
+                    self.assertEqual(figures["implementations"][1]["name"], f"hierarchical/{way}")
 
     def test_a_wrong_element_ends_with_its_own_code(self):
         for words in (("--sizes", "4K"), ("--sizes", "1M", "--repeat", 3)):
@@ -192,6 +198,12 @@ class Sums(Bench):
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "comm", *words), USAGE, part)
+        for words, part in (
+            (("--dtype", "bf16", "--sizes", "4K"), "leave mpi out"),
+            (("--node-layout", "1,1,1", "--inter", "halving", "--sizes", "4K"), "--inter halving needs"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "comm", *words, ranks=3), USAGE, part, times=1)
         done = run("gpt_bench", "comm", "--sizes", "4", "--repeat", 1, "--json", "/nowhere/x.json")
         self.assert_refused(done, FAILED, "/nowhere/x.json")
 
@@ -237,6 +249,14 @@ class Scaling(Bench):
         for case, norm in norms:
             self.assertAlmostEqual(norm / alone, 1, delta=1e-5, msg=case)
 
+    def test_the_plan_is_named_by_what_is_in_effect(self):
+        one_step = ("--kind", "weak", "--ranks", 2, "--steps", 1, "--rounds", 1)
+        for layout, name in (("", "hierarchical/fp32"), ("1,1", "hierarchical/direct/fp32,bf16")):
+            words = ("--wire", "fp32,bf16", "--inter", "halving", "--node-layout", layout)
+            done, figures = self.bench("scaling", *TINY_MODEL, *one_step, *words, ranks=2)
+            self.assertEqual(figures["plan"], name)
+            self.assertIn(f", {name}, buckets of", done.out)
+
     def test_a_plot(self):
         self.need(shutil.which("gnuplot"), "gnuplot is not installed")
         plot = self.path("scaling.svg")
@@ -266,6 +286,8 @@ class Scaling(Bench):
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *words, ranks=2), USAGE, part)
+        uneven = ("--node-layout", "1,1,1", "--inter", "halving")
+        self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *uneven, ranks=3), USAGE, "--inter halving", times=1)
 
 
 class Model(Bench):
@@ -371,7 +393,7 @@ class Model(Bench):
             (("--nodes", "3", "--step-ms", 1, "--inter", "halving"), "power of two"),
             (("--fit", "/nowhere.json"), "/nowhere.json"),
             (("--fit", broken), str(broken)),
-            (("--fit", other, "--implementation", "flat"), "flat"),
+            (("--fit", other, "--implementation", "flat"), "of those it has: hierarchical/ring/fp32, tree"),
             (("--fit", other, "--implementation", "tree"), "knows no sums along a tree"),
             (("--step-ms", 1, "--step-from", other), str(other)),
             (("--fit-gbps", 1), "--fit-gbps"),

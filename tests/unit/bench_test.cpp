@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "bench/byte_size.hpp"
 #include "bench/known_sums.hpp"
+#include "bench/plan_name.hpp"
 #include "bench/scaling.hpp"
 
 #include <algorithm>
@@ -109,6 +110,38 @@ TEST_CASE("what of communication is hidden is a figure only where there is somet
   CHECK(point.communication() == 0.0);
   CHECK(point.exposed() == doctest::Approx(0.0654));
   CHECK_FALSE(point.hidden_share());
+}
+
+TEST_CASE("plans are named by what is in effect") {
+  const auto name = [](const CommPlan& plan, DType dtype, bool sums, int64_t nodes) {
+    return plan_in_effect(plan, dtype, sums, nodes).name;
+  };
+  const CommPlan ring{.inter = Inter::ring};
+  const CommPlan halving{.inter = Inter::halving, .wire_node = DType::f32, .wire_peers = DType::bf16};
+  const CommPlan narrow{.inter = Inter::library, .wire_node = DType::bf16, .wire_peers = DType::bf16};
+  CHECK(name(ring, DType::f32, true, 2) == "hierarchical/ring/fp32");
+  CHECK(name(halving, DType::f32, true, 2) == "hierarchical/direct/fp32,bf16");
+  CHECK(name(narrow, DType::f32, true, 2) == "hierarchical/direct/bf16");
+  CHECK(plan_in_effect(halving, DType::f32, true, 3).plan.inter == Inter::direct);
+
+  CHECK(name(ring, DType::f32, true, 1) == "hierarchical/fp32");
+  CHECK(name(halving, DType::f32, true, 1) == "hierarchical/fp32");
+  CHECK(name(narrow, DType::f32, true, 1) == "hierarchical/bf16");
+  CHECK(plan_in_effect(halving, DType::f32, true, 1).inter.empty());
+  CHECK_FALSE(plan_in_effect(halving, DType::f32, true, 1).plan.rounds());
+
+  CHECK(name(ring, DType::bf16, true, 2) == "hierarchical/direct");
+  CHECK(name(narrow, DType::f64, true, 2) == "hierarchical/mpi");
+  CHECK(name(halving, DType::f32, false, 2) == "hierarchical/halving");
+  CHECK(name(halving, DType::f32, false, 1) == "hierarchical");
+  CHECK(name({.reduction = Reduction::flat}, DType::f32, true, 2) == "flat");
+  CHECK(name({.reduction = Reduction::tree}, DType::f32, true, 2) == "tree");
+
+  CHECK(name_on_one_node("hierarchical/direct/fp32,bf16") == "hierarchical/fp32");
+  CHECK(name_on_one_node("hierarchical/ring/bf16") == "hierarchical/bf16");
+  for (const char* same : {"flat", "hierarchical/fp32", ""}) CHECK(name_on_one_node(same) == same);
+  CHECK(nodes_of_first({"0", "0", "1", "2"}, 2) == 1);
+  CHECK(nodes_of_first({"0", "1", "0", "1"}, 4) == 2);
 }
 
 }  // namespace gpt
