@@ -20,11 +20,13 @@ auto with_json(const std::string& path, const char* benchmark, Read read) {
   validate(file.is_open(), "{}: cannot be read", path);
   try {
     const json contents = json::parse(file);
-    if (contents.at("benchmark") != benchmark) throw Error("");
+    const auto made_by = contents.at("benchmark").get<std::string>();
+    validate(made_by == benchmark, "this file is of gpt_bench {}: give one of gpt_bench {} --json",
+             made_by == "memory" ? "comm --memory true" : made_by, benchmark);
     return read(contents);
   } catch (const json::exception&) {
   } catch (const Error& error) {
-    validate(std::string(error.what()).empty(), "{}: {}", path, error.what());
+    throw Error(fmt::format("{}: {}", path, error.what()), ExitCode::usage);
   }
   throw Error(fmt::format("{} is no file of gpt_bench {} --json", path, benchmark), ExitCode::usage);
 }

@@ -381,6 +381,8 @@ class Model(Bench):
     def test_what_cannot_be_predicted(self):
         broken = self.path("broken.json")
         broken.write_text('{"benchmark": "comm", "collective": "all_reduce"}', encoding="utf-8")
+        memory = self.path("memory.json")
+        memory.write_text('{"benchmark": "memory"}', encoding="utf-8")
         other = self.comm_file("other.json", nodes=2, seconds_per_byte=1e-8, latency=0)
         for words, part in (
             (("--nodes", "0"), "--nodes 0"),
@@ -396,6 +398,7 @@ class Model(Bench):
             (("--fit", other, "--implementation", "flat"), "of those it has: hierarchical/ring/fp32, tree"),
             (("--fit", other, "--implementation", "tree"), "knows no sums along a tree"),
             (("--step-ms", 1, "--step-from", other), str(other)),
+            (("--step-ms", 1, "--fit", memory), "of gpt_bench comm --memory true"),
             (("--fit-gbps", 1), "--fit-gbps"),
         ):
             with self.subTest(words=words):
