@@ -39,6 +39,8 @@ class Step(Bench):
             ((), "step, comm"),
             (("walk",), "walk"),
             (("step", "--walk", 1), "walk"),
+            (("comm", "--memory", "--iterations", 3), "--memory lacks its value before --iterations"),
+            (("comm", "walk"), "belongs to no option"),
             (("step", "--preset", "gpt9"), "gpt9"),
             (("step", "--global-batch", 0), "--global-batch"),
             (("step", "--rounds", 0), "--rounds"),
