@@ -52,8 +52,8 @@ struct ScalingPoint {
   /// Seconds that could be hidden: of the bytes announced before backward ended, less what the thread
   /// computes itself.
   double hideable() const;
-  /// Of what could be hidden; none where that is less than a millisecond or a hundredth of a step without
-  /// communication: the steps that it is a difference of vary by more.
+  /// Of what could be hidden; none where noise may be more than that: with one round, or below a millisecond,
+  /// a hundredth of a step without communication, or four times the deviation of any kind of step.
   std::optional<double> hidden_share() const;
   /// Seconds that would be left if every section travelled from the moment it was complete.
   double least_exposed() const;

@@ -23,8 +23,9 @@ double ScalingPoint::hideable() const {
 }
 
 std::optional<double> ScalingPoint::hidden_share() const {
-  const double least = std::max(1e-3, none.median() / 100);
-  if (hideable() < least) return std::nullopt;
+  if (none.all.size() < 2) return std::nullopt;
+  const double noise = std::max({none.deviation(), afterwards.deviation(), overlapped.deviation()});
+  if (hideable() < std::max({1e-3, none.median() / 100, 4 * noise})) return std::nullopt;
   return (communication() - exposed()) / hideable();
 }
 

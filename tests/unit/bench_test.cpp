@@ -91,14 +91,20 @@ TEST_CASE("what of communication is hidden is a figure only where there is somet
   point.ranks = 2;
   point.section_bytes = {500, 300, 200};  // the last, the embeddings, cannot be hidden
   const auto with_steps = [&](double none, double after, double overlapped, double thread) {
-    point.none.all = {none};
-    point.afterwards.all = {after};
-    point.overlapped.all = {overlapped};
-    point.thread.all = {thread};
+    point.none.all = {none, none};
+    point.afterwards.all = {after, after};
+    point.overlapped.all = {overlapped, overlapped};
+    point.thread.all = {thread, thread};
   };
   with_steps(1.0, 1.2, 1.1, 0.0);
   CHECK(point.hideable() == doctest::Approx(0.16));
   CHECK(point.hidden_share().value() == doctest::Approx(0.1 / 0.16));
+  point.none.all = {0.97, 1.03};  // 0.03 from their median each: four times that is less than 0.16
+  CHECK(point.hidden_share().value() == doctest::Approx(0.1 / 0.16));
+  point.none.all = {0.95, 1.05};
+  CHECK_FALSE(point.hidden_share());
+  point.none.all = {1.0};  // one round does not tell how steps vary
+  CHECK_FALSE(point.hidden_share());
   with_steps(1.0, 1.2, 1.1, 0.06);
   CHECK(point.hidden_share().value() == doctest::Approx(1.0));
   with_steps(1.0, 1.2, 1.1, 0.155);  // half a hundredth of the step
