@@ -2,6 +2,7 @@
 
 #include "base/fault.hpp"
 #include "bench/known_sums.hpp"
+#include "bench/progress.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -152,12 +153,15 @@ private:
 
 std::vector<CommResult> measure_comm(const World& world, Device& device, const CommBench& bench) {
   Run run(world, device, bench);
+  const int64_t places = (bench.in_place ? 1 : 0) + (bench.out_of_place ? 1 : 0);
+  Progress progress(world, "comm", std::ssize(bench.sizes) * places);
   std::vector<CommResult> all;
   for (const int64_t bytes : bench.sizes)
     for (const bool in_place : {false, true}) {
       if (in_place ? !bench.in_place : !bench.out_of_place) continue;
       const std::vector<CommResult> some = run.measure(bytes, in_place);
       all.insert(all.end(), some.begin(), some.end());
+      progress(fmt::format("{} bytes, {} place", bytes, in_place ? "in" : "out of"));
     }
   return all;
 }

@@ -1,6 +1,7 @@
 #include "bench/memory.hpp"
 
 #include "bench/known_sums.hpp"
+#include "bench/progress.hpp"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -85,6 +86,7 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
   };
   known.fill(other);
   known.fill(alone);
+  Progress progress(world, "comm --memory", rounds + 1);
   for (int64_t round = 0; round <= rounds; ++round) {  // the first one touches and is not counted
     known.fill(data);
     const double stream = timed(world, [&] { stream_add(data, other); });
@@ -93,6 +95,7 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
     const double by_library = reduce(*library, Collective::all_reduce);
     const double optimized = timed(world, [&] { optimize(data); });
     const double optimized_alone = timed(world, [&] { optimize(alone); });
+    progress(round == 0 ? "memory touched" : fmt::format("round {}", round));
     if (round == 0) continue;
     result.stream.add(stream);
     result.reduce_scatter.add(scattered);

@@ -5,6 +5,7 @@
 #include "bench/model_inputs.hpp"
 #include "bench/model_report.hpp"
 #include "bench/own_step.hpp"
+#include "bench/progress.hpp"
 #include "train/comm_plan.hpp"
 #include "train/threads.hpp"
 
@@ -90,10 +91,16 @@ StepShape measured_here(const World& world, const Options& o, const GptConfig& c
                        .global_batch = o.micro_batch,
                        .threads = threads.threads,
                        .plan = {}});
+  Progress progress(world, "model", 1 + steps);
   step(Reducing::none);
-  OwnStep::Took best = step(Reducing::none);
-  for (int i = 1; i < steps; ++i)
-    if (OwnStep::Took took = step(Reducing::none); took.seconds < best.seconds) best = std::move(took);
+  progress(fmt::format("a first step of {} on this machine", o.preset));
+  std::optional<OwnStep::Took> least;
+  for (int i = 0; i < steps; ++i) {
+    OwnStep::Took took = step(Reducing::none);
+    progress(fmt::format("a step of {} on this machine: {:.1f} ms", o.preset, took.seconds * 1e3));
+    if (!least || took.seconds < least->seconds) least = std::move(took);
+  }
+  const OwnStep::Took& best = *least;
   const Layout layout(config);
   StepShape shape{.gradients = {}, .compute = best.backward, .optimizer = best.seconds - best.backward};
   for (const int64_t section : layout.backward_order()) {

@@ -1,3 +1,4 @@
+#include "bench/progress.hpp"
 #include "bench/scaling.hpp"
 
 #include <chrono>
@@ -74,6 +75,7 @@ std::vector<ScalingPoint> measure_scaling(const World& world, const ScalingBench
       point.ranks = ranks;
     }
 
+  Progress progress(world, "scaling", bench.rounds * std::ssize(points));
   for (int64_t round = 0; round < bench.rounds; ++round)
     for (size_t i = 0; i < points.size(); ++i) {
       const std::unique_ptr<World>& part = parts[i % parts.size()];
@@ -83,6 +85,10 @@ std::vector<ScalingPoint> measure_scaling(const World& world, const ScalingBench
         throw Error(error.what(), error.code());  // the ranks outside the part do not hold it
       }
       meet_asleep(world);
+      const ScalingPoint& point = points[i];
+      if (world.is_root())
+        progress(fmt::format("round {}, {}, {} rank{}: {:.1f} ms a step", round + 1, name_of(point.kind),
+                             point.ranks, point.ranks == 1 ? "" : "s", point.overlapped.all.back() * 1e3));
     }
   return points;
 }

@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from harness import BAD_NUMBERS, FAILED, MPIRUN, USAGE, SystemTest, execute, program, run
+from harness import BAD_NUMBERS, FAILED, MPIRUN, TOP, USAGE, SystemTest, execute, program, run
 
 TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-batch", 2, "--steps", 2, "--rounds", 1)
 TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
@@ -47,6 +47,23 @@ class Step(Bench):
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
+
+    def test_without_pytorch_it_is_timed_alone(self):
+        python = self.path("bin") / "python3"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\necho 'Traceback (most recent call last):' >&2\nexit 1\n", encoding="utf-8")
+        python.chmod(0o755)
+        script = ("--peer-script", TOP / "tests" / "peers" / "torch_step.py")
+        path = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+        done = run("gpt_bench", "step", *TINY_STEP, *script, environment=path)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.out, ROW)
+        self.assertIn("notice: python3 has no PyTorch", done.err)
+        self.assertNotIn("Traceback", done.err)
+        for name, part in ((python, "has no PyTorch"), ("/nowhere/python", "/nowhere/python cannot be started")):
+            done = run("gpt_bench", "step", *TINY_STEP, *script, "--python", name)
+            self.assert_refused(done, USAGE, part)
+            self.assertNotIn("Traceback", done.err)
 
     def test_help(self):
         for words in ((), ("step",), ("comm",), ("scaling",), ("model",)):
@@ -88,9 +105,9 @@ class Sums(Bench):
         self.assertEqual(figures["ranks_per_node"], [2, 1, 1])
 
     def test_how_sums_are_formed_is_said(self):
-        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "2,1")
+        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "2,2")
         ways = ("--what", "mpi,flat,hierarchical,tree")
-        done, figures = self.bench("comm", *layout, *ways, ranks=3)
+        done, figures = self.bench("comm", *layout, *ways, ranks=4)
         keys = ("block_bytes", "window", "shared_memory")
         said = {one["name"]: [one.get(key) for key in keys] for one in figures["implementations"]}
         default = [2 * 32768, 16, True]
@@ -99,7 +116,7 @@ class Sums(Bench):
         blocks = "hierarchical/ring/fp32, tree: blocks of 64 KiB of a lane, 16 under way, shared memory inside nodes"
         self.assertIn(f"# {blocks}\n", done.out)
         ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-memory", "false")
-        done, figures = self.bench("comm", *layout, *ways, ranks=3)
+        done, figures = self.bench("comm", *layout, *ways, ranks=4)
         self.assertEqual([figures["implementations"][0][key] for key in keys], [8192, 3, False])
         self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages inside nodes\n", done.out)
         done, figures = self.bench("comm", *layout[:-1], "1,1", "--what", "hierarchical", ranks=2)
