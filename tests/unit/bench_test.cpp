@@ -77,8 +77,10 @@ TEST_CASE("sizes are read in powers of 1024") {
   CHECK(parse_bytes("sizes", "0") == 0);
   CHECK(parse_bytes("sizes", "4") == 4);
   CHECK(parse_bytes("sizes", "32K") == 32 * 1024);
+  for (const char* same : {"1M", "1MiB", "1024KiB", "1048576"}) CHECK(parse_bytes("sizes", same) == 1 << 20);
   CHECK(parse_bytes("sizes", "8589934591G") == int64_t{8589934591} << 30);
-  for (const char* bad : {"", "K", "4k", "-4", "4 K", "1.5M", "8589934592G", "99999999999999999999", "4MB"}) {
+  for (const char* bad : {"", "K", "4k", "-4", "4 K", "1.5M", "8589934592G", "99999999999999999999", "4MB",
+                          "4iB", "iB", "MiB"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_bytes("sizes", bad), Error);
   }
