@@ -1,5 +1,8 @@
 #include "command_line.hpp"
 
+#include "base/error.hpp"
+#include "option_values.hpp"
+
 #include <sstream>
 
 namespace gpt {
@@ -25,9 +28,15 @@ std::optional<std::string> CommandLine::parse(const Arguments& arguments) {
   for (const auto& options : groups_) all.add(options);
   po::positional_options_description places;
   if (positional_ != nullptr) places.add(positional_, -1);
+  check_values_follow(arguments, all);
   po::variables_map values;
   const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-  po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(), values);
+  try {
+    po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(), values);
+  } catch (const po::too_many_positional_options_error&) {
+    throw Error("a word belongs to no option: each has a name with two dashes; --help lists them",
+                ExitCode::usage);
+  }
   if (values.contains("help")) {
     std::ostringstream text;
     text << usage_ << '\n' << all;

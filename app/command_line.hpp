@@ -20,7 +20,8 @@ public:
 
   boost::program_options::options_description_easy_init group(const std::string& caption);
 
-  /// The text of --help if it was asked for; else the options are set. @throws boost::program_options::error
+  /// The text of --help if it was asked for; else the options are set.
+  /// @throws boost::program_options::error, or Error(usage) where a value is missing or a word is too many
   std::optional<std::string> parse(const Arguments& arguments);
 
 private:

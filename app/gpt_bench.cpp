@@ -17,6 +17,7 @@ constexpr const char* overview = R"(gpt_bench measures, alone or under mpirun or
   gpt_bench scaling   training steps on 1, 2, 4, ... ranks
   gpt_bench model     predicts steps on many nodes; runs alone
 
+On ranks of one machine: tools/mpirun.sh 2 ./gpt_bench comm; on a cluster its own mpirun or srun.
 gpt_bench COMMAND --help lists the options of a command; gpt_bench --version the versions of libraries.
 )";
 

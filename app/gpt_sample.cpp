@@ -4,11 +4,13 @@
 #include "data/file_io.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
+#include "option_values.hpp"
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
 #include "train/device_state.hpp"
 #include "train/versions.hpp"
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -108,10 +110,15 @@ int run(int argc, char** argv) {
   po::variables_map values;
   constexpr int style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                         po::command_line_style::long_allow_next;
+  gpt::check_values_follow({argv + std::min(argc, 1), argv + argc}, description);
   try {
     po::store(po::command_line_parser(argc, argv).options(description).style(style).positional({}).run(),
               values);
     po::notify(values);
+  } catch (const po::too_many_positional_options_error&) {
+    throw gpt::Error(
+        "every argument is an option with a value, as in --tokens 100; 'gpt_sample --help' lists them",
+        gpt::ExitCode::usage);
   } catch (const po::error& error) {
     throw gpt::Error(fmt::format("{}; 'gpt_sample --help' lists the options", error.what()),
                      gpt::ExitCode::usage);

@@ -14,6 +14,8 @@ public:
   ~TerminalProgress() { erase(); }
   TerminalProgress(const TerminalProgress&) = delete;
 
+  bool is_terminal() const { return terminal_; }
+
   void operator()(std::string_view phase, int64_t done, int64_t total);
 
   /// Takes the line away, before something else is printed.

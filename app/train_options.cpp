@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/file_io.hpp"
+#include "option_values.hpp"
 #include "text/utf8.hpp"
 
 #include <algorithm>
@@ -187,6 +188,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   // Without short options a value may begin with '-', as negative numbers do.
   constexpr int style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                         po::command_line_style::long_allow_next;
+  check_values_follow({argv + std::min(argc, 1), argv + argc}, describe(true));
   po::variables_map values;
   try {
     po::store(po::command_line_parser(argc, argv).options(describe(true)).style(style).positional({}).run(),
@@ -237,7 +239,7 @@ std::string help_text() {
       "gpt_mpi trains a GPT on the shards of a dataset, on every rank that it is started on.\n"
       "\n"
       "  ./gpt_mpi --data datasets/demo --out runs/demo --steps 1000\n"
-      "  mpirun -n 4 ./gpt_mpi --data datasets/demo --out runs/demo\n"
+      "  tools/mpirun.sh 4 ./gpt_mpi --data datasets/demo --out runs/demo\n"
       "  srun --nodes=4 --ntasks-per-node=8 --mpi=pmix ./gpt_mpi --config run.ini\n"
       "\n"
       "Options are read from the checkpoint that is resumed, then from --config, then from the\n"

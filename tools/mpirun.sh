@@ -2,6 +2,10 @@
 # mpirun.sh RANKS PROGRAM [ARGUMENT…]: Open MPI's mpirun on one machine, whoever the user is and however many cores
 # there are. On a cluster use the site's own mpirun or srun.
 set -euo pipefail
+if [ $# -lt 2 ]; then
+  echo "usage: tools/mpirun.sh RANKS PROGRAM [ARGUMENT...]" >&2
+  exit 2
+fi
 RANKS=$1
 shift
 if [ "$(id -u)" = 0 ]; then

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # plot.sh RUN: losses of a run folder's log.jsonl, as RUN/loss.svg and on the terminal.
 set -euo pipefail
-RUN=${1:?"give the run folder: ./run plot RUN"}
+if [ $# -ne 1 ]; then
+  echo "usage: ./run plot RUN, with a run folder such as runs/demo" >&2
+  exit 2
+fi
+RUN=$1
 WIDTH=${WIDTH:-${COLUMNS:-79}}
 
 LOG=$RUN/log.jsonl

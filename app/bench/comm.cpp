@@ -77,18 +77,24 @@ CommBench bench_of(const Options& options) {
     bench.out_of_place = false;
   }
   bench.sizes = message_sizes(options, bench.dtype);
-  bench.plans =
+  return bench;
+}
+
+/// @throws Error(usage)
+std::vector<ContenderPlan> plans_of(const Options& options, const CommBench& bench, int64_t nodes) {
+  std::vector<ContenderPlan> plans =
       contender_plans({.what = split_list("what", options.what),
                        .inter = split_list("inter", options.inter),
-                       .wire = options.wire.empty() ? std::vector<std::string>{"fp32"} : options.wire});
+                       .wire = options.wire.empty() ? std::vector<std::string>{"fp32"} : options.wire},
+                      bench.collective, bench.dtype, nodes);
   const int64_t block = parse_bytes("block", options.block);
-  for (ContenderPlan& plan : bench.plans) {
+  for (ContenderPlan& plan : plans) {
     plan.plan.block_bytes = block;
     plan.plan.window = options.tuning.window;
     plan.plan.shared_memory = options.tuning.shared_memory;
     validate_plan(plan.plan);
   }
-  return bench;
+  return plans;
 }
 
 int64_t sums(World& world, Device& device, const Options& options, const CommBench& bench) {
@@ -159,6 +165,7 @@ ExitCode bench_comm(World& world, const Arguments& arguments) {
   world.everywhere([&] {
     validate(!o.memory || world.nodes() == 1, "--memory: measures one node, but the ranks are on {}",
              world.nodes());
+    bench.plans = plans_of(o, bench, world.nodes());
   });
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const int64_t wrong = o.memory ? memory(world, *device, o, bench) : sums(world, *device, o, bench);

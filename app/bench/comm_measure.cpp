@@ -2,6 +2,7 @@
 
 #include "base/fault.hpp"
 #include "bench/known_sums.hpp"
+#include "bench/progress.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +15,7 @@ namespace {
 struct Seat {
   std::unique_ptr<Contender> contender;
   TensorBuffer in, out;
+  std::optional<bool> shared_in, shared_out;
 };
 
 /// Whether a drill wants a wrong result.
@@ -37,7 +39,10 @@ public:
       Allocator* const own = seat.contender->allocator();
       Allocator& memory = own != nullptr ? *own : static_cast<Allocator&>(device);
       seat.in = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
-      if (bench.out_of_place) seat.out = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
+      seat.shared_in = is_seen_in_nodes(world, *seat.contender, seat.in);
+      if (!bench.out_of_place) continue;
+      seat.out = TensorBuffer(memory, bench.dtype, {std::max<int64_t>(largest, 1)});
+      seat.shared_out = is_seen_in_nodes(world, *seat.contender, seat.out);
     }
   }
 
@@ -63,11 +68,13 @@ public:
 
     std::vector<CommResult> results;
     for (size_t i = 0; i < seats_.size(); ++i) {
-      CommResult& result = results.emplace_back(CommResult{.bytes = bytes,
-                                                           .contender = seats_[i].contender->name(),
-                                                           .in_place = in_place,
-                                                           .times = {},
-                                                           .wrong = wrong[i]});
+      CommResult& result = results.emplace_back(
+          CommResult{.bytes = bytes,
+                     .contender = seats_[i].contender->name(),
+                     .in_place = in_place,
+                     .times = {},
+                     .wrong = wrong[i],
+                     .shared_memory = in_place ? seats_[i].shared_in : seats_[i].shared_out});
       for (size_t k = i; k < seconds.size(); k += seats_.size()) result.times.add(seconds[k]);
     }
     return results;
@@ -146,12 +153,15 @@ private:
 
 std::vector<CommResult> measure_comm(const World& world, Device& device, const CommBench& bench) {
   Run run(world, device, bench);
+  const int64_t places = (bench.in_place ? 1 : 0) + (bench.out_of_place ? 1 : 0);
+  Progress progress(world, "comm", std::ssize(bench.sizes) * places);
   std::vector<CommResult> all;
   for (const int64_t bytes : bench.sizes)
     for (const bool in_place : {false, true}) {
       if (in_place ? !bench.in_place : !bench.out_of_place) continue;
       const std::vector<CommResult> some = run.measure(bytes, in_place);
       all.insert(all.end(), some.begin(), some.end());
+      progress(fmt::format("{} bytes, {} place", bytes, in_place ? "in" : "out of"));
     }
   return all;
 }

@@ -3,6 +3,7 @@
 #include "bench/contender.hpp"
 #include "bench/times.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ struct CommResult {
   int64_t bytes = 0;
   std::string contender;
   bool in_place = true;
-  Times times;        ///< seconds, of the slowest rank each
-  int64_t wrong = 0;  ///< elements, over all ranks and checked runs
+  Times times;                        ///< seconds, of the slowest rank each
+  int64_t wrong = 0;                  ///< elements, over all ranks and checked runs
+  std::optional<bool> shared_memory;  ///< inside nodes; none where they have one rank each
 };
 
 /// Contenders take turns, message by message, so that what disturbs the machine disturbs all of them.

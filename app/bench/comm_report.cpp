@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -28,8 +29,52 @@ std::string cells(const Machine& machine, const CommBench& bench, const CommResu
 bool has_blocks(const ContenderPlan& plan) { return plan.what == "hierarchical" || plan.what == "tree"; }
 
 CommPlan::Blocks blocks_of(const ContenderPlan& way, const Machine& machine) {
-  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter_of_sums(DType::f32);
+  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter;
   return way.plan.blocks_over(inter, std::ssize(machine.ranks_per_node));
+}
+
+/// How the ranks of a node exchange what they sum.
+enum class Inside { nothing, messages, shared, both };
+
+Inside inside_nodes(const std::vector<CommResult>& results, const std::string& contender) {
+  bool messages = false, shared = false;
+  for (const CommResult& result : results) {
+    if (result.contender != contender || !result.shared_memory) continue;
+    (*result.shared_memory ? shared : messages) = true;
+  }
+  if (messages) return shared ? Inside::both : Inside::messages;
+  return shared ? Inside::shared : Inside::nothing;
+}
+
+const char* text_of(Inside inside) {
+  switch (inside) {
+    case Inside::nothing:
+      return "";
+    case Inside::messages:
+      return ", messages inside nodes";
+    case Inside::shared:
+      return ", shared memory inside nodes";
+    case Inside::both:
+      return ", shared memory inside nodes as far as there was room, else messages";
+  }
+  return "?";
+}
+
+/// Names by what is to be said of their blocks, both in the order of the table.
+std::vector<std::pair<std::string, std::vector<std::string>>> named_by_blocks(
+    const Machine& machine, const CommBench& bench, const std::vector<CommResult>& results) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> named;
+  for (const ContenderPlan& plan : bench.plans) {
+    if (!has_blocks(plan)) continue;
+    const CommPlan::Blocks blocks = blocks_of(plan, machine);
+    const std::string how =
+        fmt::format("blocks of {} KiB of a lane, {} under way{}", static_cast<double>(blocks.bytes) / 0x1p10,
+                    blocks.under_way, text_of(inside_nodes(results, plan.name)));
+    auto found = std::ranges::find(named, how, [](const auto& one) { return one.first; });
+    if (found == named.end()) found = named.insert(named.end(), {how, {}});
+    found->second.push_back(plan.name);
+  }
+  return named;
 }
 
 const CommResult* find(const std::vector<CommResult>& results, int64_t bytes, const std::string& contender,
@@ -56,12 +101,8 @@ void print_comm_table(const Machine& machine, const CommBench& bench,
              machine.ranks_per_node.size(), machine.ranks_per_node.size() == 1 ? "" : "s",
              fmt::join(machine.ranks_per_node, "+"), bench.iterations,
              bench.exact ? ", nothing else was sent" : "");
-  if (const auto first = std::ranges::find_if(bench.plans, has_blocks); first != bench.plans.end()) {
-    const CommPlan::Blocks blocks = blocks_of(*first, machine);
-    fmt::print("# {}: blocks of {} KiB of a lane, {} under way, {} inside nodes\n", first->name,
-               static_cast<double>(blocks.bytes) / 0x1p10, blocks.under_way,
-               first->plan.shared_memory ? "shared memory where there is room" : "messages");
-  }
+  for (const auto& [how, names] : named_by_blocks(machine, bench, results))
+    fmt::print("# {}: {}\n", fmt::join(names, ", "), how);
   std::string places, columns, units;
   for (const bool in_place : {false, true}) {
     if (in_place ? !bench.in_place : !bench.out_of_place) continue;
@@ -99,7 +140,9 @@ nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
     const CommPlan::Blocks blocks = blocks_of(plan, machine);
     implementation["block_bytes"] = blocks.bytes;
     implementation["window"] = blocks.under_way;
-    implementation["shared_memory"] = plan.plan.shared_memory;
+    const Inside inside = inside_nodes(results, plan.name);
+    implementation["shared_memory"] =
+        inside == Inside::nothing ? nlohmann::json() : nlohmann::json(inside == Inside::shared);
   }
   nlohmann::json rows = nlohmann::json::array();
   for (const CommResult& result : results) {

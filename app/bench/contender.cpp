@@ -1,7 +1,10 @@
 #include "bench/contender.hpp"
 
-#include "bench/byte_size.hpp"
+#include "bench/plan_name.hpp"
+#include "comm/node_memory.hpp"
 
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <utility>
 
@@ -49,6 +52,15 @@ private:
   std::unique_ptr<Queue> queue_;
 };
 
+/// @throws Error(usage) where MPI has no such type
+MPI_Datatype library_type(DType dtype) {
+  validate(dtype == DType::f32 || dtype == DType::f64,
+           "--what mpi: MPI has no {}: use --dtype f32 or f64, or leave mpi out, as in --what "
+           "flat,hierarchical",
+           gpt::name_of(dtype));
+  return dtype == DType::f32 ? MPI_FLOAT : MPI_DOUBLE;
+}
+
 /// The library's blocking collectives, in one call each.
 class LibraryContender final : public Contender {
 public:
@@ -60,7 +72,7 @@ public:
   void run(Collective collective, Tensor out, Tensor in) override {
     validate(out.size() <= INT_MAX, "--what mpi: one call takes up to {} elements: use smaller messages",
              INT_MAX);
-    const MPI_Datatype type = type_of(out.dtype());
+    const MPI_Datatype type = library_type(out.dtype());
     const int count = static_cast<int>(out.size());
     void* const from = out.raw() == in.raw() ? MPI_IN_PLACE : in.raw();
     switch (collective) {
@@ -86,11 +98,6 @@ public:
   std::vector<Range> given(int64_t count) const override { return {part_of(count, ranks_, rank_)}; }
 
 private:
-  static MPI_Datatype type_of(DType dtype) {
-    validate(dtype == DType::f32 || dtype == DType::f64,
-             "--what mpi: MPI has no {}: use --dtype f32 or f64, or leave mpi out", gpt::name_of(dtype));
-    return dtype == DType::f32 ? MPI_FLOAT : MPI_DOUBLE;
-  }
   std::vector<int> sizes(int64_t count) const {
     std::vector<int> all;
     for (int rank = 0; rank < ranks_; ++rank)
@@ -138,28 +145,49 @@ double bus_factor(Collective collective, int ranks) {
   return collective == Collective::broadcast ? 1.0 : share;
 }
 
-std::vector<ContenderPlan> contender_plans(const ContenderNames& names) {
+std::vector<ContenderPlan> contender_plans(const ContenderNames& names, Collective collective, DType dtype,
+                                           int64_t nodes) {
+  const bool sums = collective == Collective::all_reduce || collective == Collective::reduce_scatter;
   std::vector<ContenderPlan> plans;
+  const auto add = [&](const std::string& what, const CommPlan& asked) {
+    const PlanInEffect effect = plan_in_effect(asked, dtype, sums, nodes);
+    const std::string name = what == "mpi" ? what : effect.name;
+    if (std::ranges::find(plans, name, &ContenderPlan::name) != plans.end()) return;
+    plans.push_back({.name = name, .what = what, .inter = effect.inter, .plan = effect.plan});
+  };
   for (const std::string& what : names.what) {
-    if (what == "mpi" || what == "flat" || what == "tree") {
-      const Reduction reduction = what == "tree" ? Reduction::tree : Reduction::flat;
-      plans.push_back({.name = what, .what = what, .inter = "", .plan = {.reduction = reduction}});
+    if (what == "mpi") {
+      library_type(dtype);
+      add(what, {.reduction = Reduction::flat});
       continue;
     }
-    validate(what == "hierarchical", "--what {}: use mpi, flat, hierarchical, tree", what);
+    validate(what == "flat" || what == "hierarchical" || what == "tree",
+             "--what {}: use mpi, flat, hierarchical, tree", what);
+    if (what != "hierarchical") {
+      add(what, {.reduction = reduction_named(what)});
+      continue;
+    }
     for (const std::string& inter : names.inter)
       for (const std::string& wire : names.wire) {
         const Wire hops = wire_named(wire);
-        plans.push_back({.name = fmt::format("{}/{}/{}", what, inter, wire),
-                         .what = what,
-                         .inter = inter,
-                         .plan = {.reduction = Reduction::hierarchical,
-                                  .inter = inter_named(inter),
-                                  .wire_node = hops.node,
-                                  .wire_peers = hops.peers}});
+        add(what, {.reduction = Reduction::hierarchical,
+                   .inter = inter_named(inter),
+                   .wire_node = hops.node,
+                   .wire_peers = hops.peers});
+        validate_fits(plans.back().plan.inter, nodes);
       }
   }
   return plans;
+}
+
+std::optional<bool> is_seen_in_nodes(const World& world, Contender& contender, const Tensor& data) {
+  const bool has_company = world.node_size() > 1;
+  const auto* const memory = dynamic_cast<const NodeMemory*>(contender.allocator());
+  const bool seen = memory != nullptr && memory->find(data).has_value();
+  std::array<int, 2> any = {has_company ? 1 : 0, has_company && !seen ? 1 : 0};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, world.world()));
+  if (any[0] == 0) return std::nullopt;
+  return any[1] == 0;
 }
 
 std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan) {

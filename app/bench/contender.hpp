@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,9 +43,6 @@ public:
   virtual std::vector<Range> given(int64_t count) const = 0;
 };
 
-/// What --what, --inter and --wire ask for, multiplied out in that order: "mpi" is the library's own blocking
-/// call; only hierarchical sums differ by --inter and --wire.
-/// @throws Error(usage)
 struct ContenderNames {
   std::vector<std::string> what, inter, wire;
 };
@@ -54,7 +52,17 @@ struct ContenderPlan {
   std::string inter;  ///< mpi, ring, halving, direct; empty where there is no such choice
   CommPlan plan;
 };
-std::vector<ContenderPlan> contender_plans(const ContenderNames& names);
+
+/// What --what, --inter and --wire ask for, multiplied out in that order, each named by what is in effect
+/// over so many nodes and once only: "mpi" is the library's own blocking call; only hierarchical ways differ
+/// by --inter and --wire.
+/// @throws Error(usage) for unknown names, and for what cannot be done with that type over so many nodes
+std::vector<ContenderPlan> contender_plans(const ContenderNames& names, Collective collective, DType dtype,
+                                           int64_t nodes);
+
+/// Whether the ranks of each node see each other's `data`, which every rank has from that contender's
+/// allocator; none where nodes have one rank each. Collective over the world.
+std::optional<bool> is_seen_in_nodes(const World& world, Contender& contender, const Tensor& data);
 
 /// Collective over the world.
 std::unique_ptr<Contender> make_contender(const World& world, Device& device, const ContenderPlan& plan);

@@ -1,6 +1,7 @@
 #include "bench/memory.hpp"
 
 #include "bench/known_sums.hpp"
+#include "bench/progress.hpp"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
   MemoryResult result;
   result.bytes = bytes;
   result.ranks = world.size();
-  result.supplied = supplied != nullptr;
+  result.shared = is_seen_in_nodes(world, *own, data).value_or(false);
   result.stream_bytes = 3 * bytes * world.size();
   const auto reduce = [&](Contender& contender, Collective collective) {
     known.fill(data);
@@ -85,14 +86,16 @@ MemoryResult measure_memory(const World& world, Device& device, const ContenderP
   };
   known.fill(other);
   known.fill(alone);
+  Progress progress(world, "comm --memory", rounds + 1);
   for (int64_t round = 0; round <= rounds; ++round) {  // the first one touches and is not counted
     known.fill(data);
     const double stream = timed(world, [&] { stream_add(data, other); });
     const double scattered = reduce(*own, Collective::reduce_scatter);
     const double summed = reduce(*own, Collective::all_reduce);
     const double by_library = reduce(*library, Collective::all_reduce);
-    const double optimized = timed(world, [&] { optimize(other); });
+    const double optimized = timed(world, [&] { optimize(data); });
     const double optimized_alone = timed(world, [&] { optimize(alone); });
+    progress(round == 0 ? "memory touched" : fmt::format("round {}", round));
     if (round == 0) continue;
     result.stream.add(stream);
     result.reduce_scatter.add(scattered);
@@ -112,20 +115,27 @@ void print_memory(const MemoryResult& result) {
   };
   const auto compared = [&](const char* what, const Times& times, double share) {
     row(what, times);
-    fmt::print(" {:>5.0f} % of the bandwidth {:>6.1f} x MPI_Allreduce\n", 100.0 * share,
-               result.library.median() / times.median());
+    if (result.shared) fmt::print(" {:>5.0f} % of the bandwidth", 100.0 * share);
+    fmt::print(" {:>6.1f} x MPI_Allreduce\n", result.library.median() / times.median());
   };
-  fmt::print("memory: {} ranks of one node, {} bytes in {}, {} wrong\n", result.ranks, result.bytes,
-             result.supplied ? "shared memory" : "memory of each rank", result.wrong);
+  const char* const where = result.shared      ? "shared memory"
+                            : result.ranks > 1 ? "memory of each rank's own: sums go by messages"
+                                               : "its own memory: there is nothing to sum";
+  fmt::print("memory: {} rank{} of one node, {} bytes in {}, {} wrong\n", result.ranks,
+             result.ranks == 1 ? "" : "s", result.bytes, where, result.wrong);
   row("stream add, all ranks at once", result.stream);
   fmt::print(" {:>7.1f} GB/s, two reads and one write\n",
              static_cast<double>(result.stream_bytes) / result.stream.median() / 1e9);
-  compared("reduce_scatter, sums read in place", result.reduce_scatter, result.share_in_place());
-  compared("all_reduce, every copy written", result.all_reduce, result.share_copies());
+  compared(result.shared ? "reduce_scatter, sums read in place" : "reduce_scatter", result.reduce_scatter,
+           result.share_in_place());
+  compared(result.shared ? "all_reduce, every copy written" : "all_reduce", result.all_reduce,
+           result.share_copies());
   row("MPI_Allreduce", result.library);
   fmt::print("\n");
-  row("AdamW, gradients in that memory", result.optimizer);
-  fmt::print("\n");
+  if (result.shared) {
+    row("AdamW, gradients in that memory", result.optimizer);
+    fmt::print("\n");
+  }
   row("AdamW, gradients in the rank's own", result.optimizer_alone);
   fmt::print("\n");
 }
@@ -134,10 +144,13 @@ nlohmann::json memory_json(const MemoryResult& result) {
   const auto times = [](const Times& of) {
     return nlohmann::json{{"median_s", of.median()}, {"least_s", of.least()}, {"times_s", of.all}};
   };
+  const auto where_shared = [&](double share) {
+    return result.shared ? nlohmann::json(share) : nlohmann::json();
+  };
   return {{"benchmark", "memory"},
           {"bytes", result.bytes},
           {"ranks", result.ranks},
-          {"supplied", result.supplied},
+          {"shared_memory", result.shared},
           {"stream_bytes", result.stream_bytes},
           {"stream", times(result.stream)},
           {"reduce_scatter", times(result.reduce_scatter)},
@@ -145,8 +158,8 @@ nlohmann::json memory_json(const MemoryResult& result) {
           {"mpi_allreduce", times(result.library)},
           {"optimizer", times(result.optimizer)},
           {"optimizer_alone", times(result.optimizer_alone)},
-          {"share_in_place", result.share_in_place()},
-          {"share_copies", result.share_copies()},
+          {"share_in_place", where_shared(result.share_in_place())},
+          {"share_copies", where_shared(result.share_copies())},
           {"wrong", result.wrong}};
 }
 

@@ -13,7 +13,7 @@ class MemoryResult {
 public:
   int64_t bytes = 0;         ///< of the message
   int ranks = 0;             ///< of the node
-  bool supplied = false;     ///< the Comm supplied the memory
+  bool shared = false;       ///< the ranks see each other's messages; else they send them
   int64_t stream_bytes = 0;  ///< read and written by all ranks together in one `stream`
   Times stream;              ///< two reads and one write, all ranks at once
   Times reduce_scatter;      ///< sums read in place: every rank reads all its slices and writes one
@@ -23,8 +23,8 @@ public:
   Times optimizer_alone;     ///< over gradients in the device's memory
   int64_t wrong = 0;
 
-  /// Share of a run's time that its bytes take at the bandwidth of `stream`, medians of both. In place, each
-  /// of p ranks reads p slices and writes one; else it writes p copies of its slice.
+  /// Where memory is shared: share of a run's time that its bytes take at the bandwidth of `stream`, medians
+  /// of both. In place, each of p ranks reads p slices and writes one; else it writes p copies of its slice.
   double share_in_place() const { return share(ranks + 1, reduce_scatter); }
   double share_copies() const { return share(2 * ranks, all_reduce); }
 

@@ -5,6 +5,7 @@
 #include "bench/model_inputs.hpp"
 #include "bench/model_report.hpp"
 #include "bench/own_step.hpp"
+#include "bench/progress.hpp"
 #include "train/comm_plan.hpp"
 #include "train/threads.hpp"
 
@@ -90,10 +91,16 @@ StepShape measured_here(const World& world, const Options& o, const GptConfig& c
                        .global_batch = o.micro_batch,
                        .threads = threads.threads,
                        .plan = {}});
+  Progress progress(world, "model", 1 + steps);
   step(Reducing::none);
-  OwnStep::Took best = step(Reducing::none);
-  for (int i = 1; i < steps; ++i)
-    if (OwnStep::Took took = step(Reducing::none); took.seconds < best.seconds) best = std::move(took);
+  progress(fmt::format("a first step of {} on this machine", o.preset));
+  std::optional<OwnStep::Took> least;
+  for (int i = 0; i < steps; ++i) {
+    OwnStep::Took took = step(Reducing::none);
+    progress(fmt::format("a step of {} on this machine: {:.1f} ms", o.preset, took.seconds * 1e3));
+    if (!least || took.seconds < least->seconds) least = std::move(took);
+  }
+  const OwnStep::Took& best = *least;
   const Layout layout(config);
   StepShape shape{.gradients = {}, .compute = best.backward, .optimizer = best.seconds - best.backward};
   for (const int64_t section : layout.backward_order()) {
@@ -145,7 +152,8 @@ Links choose_links(const Options& o) {
 /// What is known of a step on so many ranks.
 struct Steps {
   std::map<int64_t, MeasuredStep> measured;
-  StepShape given;
+  StepShape given;           ///< where none was measured
+  int64_t given_tokens = 0;  ///< a rank and step, of the given one
 
   const MeasuredStep* at(int64_t ranks) const {
     const auto found = measured.find(ranks);
@@ -154,10 +162,12 @@ struct Steps {
 };
 
 Steps choose_steps(const World& world, const Options& o) {
-  Steps steps;
+  Steps steps{.measured = {}, .given = {}, .given_tokens = o.micro_batch * o.context};
   if (!o.step_from.empty()) {
     steps.measured = read_scaling_json(o.step_from);
-    steps.given = steps.measured.rbegin()->second.shape;
+    const MeasuredStep& most = steps.measured.rbegin()->second;
+    steps.given = most.shape;
+    steps.given_tokens = most.tokens;
     return steps;
   }
   const double compute = (o.step_ms - o.optimizer_ms) / 1e3;
@@ -188,7 +198,7 @@ Prediction predict(const Options& o, const Links& links, const Steps& steps, int
   shape.bucket_bytes = o.train.bucket_bytes();
   if (o.thread_ms >= 0) shape.thread = o.thread_ms / 1e3;
   prediction.step = predict_step(prediction.cluster, comm_plan(o.train), shape);
-  const int64_t tokens = measured != nullptr ? measured->tokens : o.micro_batch * o.context;
+  const int64_t tokens = measured != nullptr ? measured->tokens : steps.given_tokens;
   prediction.tokens_per_second = static_cast<double>(tokens * ranks) / prediction.step.step;
   if (measured != nullptr) prediction.measured = measured->step;
   return prediction;
@@ -224,7 +234,8 @@ ExitCode bench_model(World& world, const Arguments& arguments) {
       ("step-ms", option(o.step_ms, "MS"), "of a rank without communication; 0: measured now, on this machine")
       ("optimizer-ms", option(o.optimizer_ms, "MS"), "of these after communication")
       ("step-from", option(o.step_from, "FILE"),
-       "of gpt_bench scaling --json: steps without communication, and what to compare predictions with")
+       "of gpt_bench scaling --json: steps without communication, their tokens, and what to compare predictions "
+       "with")
       ("threads", option(o.threads, "N"), "for measuring a step; 0: all cores")
       ("thread-ms", option(o.thread_ms, "MS"),
        "processor time of a computing core that communication takes; below 0: as in --step-from, or 0");

@@ -1,9 +1,10 @@
 #include "bench/model_inputs.hpp"
 
 #include "base/error.hpp"
-#include "bench/contender.hpp"
+#include "bench/plan_name.hpp"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -19,11 +20,13 @@ auto with_json(const std::string& path, const char* benchmark, Read read) {
   validate(file.is_open(), "{}: cannot be read", path);
   try {
     const json contents = json::parse(file);
-    if (contents.at("benchmark") != benchmark) throw Error("");
+    const auto made_by = contents.at("benchmark").get<std::string>();
+    validate(made_by == benchmark, "this file is of gpt_bench {}: give one of gpt_bench {} --json",
+             made_by == "memory" ? "comm --memory true" : made_by, benchmark);
     return read(contents);
   } catch (const json::exception&) {
   } catch (const Error& error) {
-    validate(std::string(error.what()).empty(), "{}: {}", path, error.what());
+    throw Error(fmt::format("{}: {}", path, error.what()), ExitCode::usage);
   }
   throw Error(fmt::format("{} is no file of gpt_bench {} --json", path, benchmark), ExitCode::usage);
 }
@@ -49,10 +52,18 @@ Cluster shape_of(const json& contents) {
 }
 
 json find_implementation(const json& contents, const std::string& name) {
-  for (const json& one : contents.at("implementations"))
-    if (name.empty() ? one.at("what") == "hierarchical" : one.at("name") == name) return one;
-  throw Error(fmt::format("measured no implementation {}: name one with --implementation",
-                          name.empty() ? "hierarchical" : name),
+  const auto on_one_node = [&] {
+    return std::ssize(contents.at("ranks_per_node")) == 1 ? name_on_one_node(name) : name;
+  };
+  std::vector<std::string> names;
+  for (const json& one : contents.at("implementations")) {
+    names.push_back(one.at("name").get<std::string>());
+    if (name.empty() ? one.at("what") == "hierarchical"
+                     : names.back() == name || names.back() == on_one_node())
+      return one;
+  }
+  throw Error(fmt::format("measured no implementation {}: choose with --implementation of those it has: {}",
+                          name.empty() ? "hierarchical" : name, fmt::join(names, ", ")),
               ExitCode::usage);
 }
 
@@ -97,7 +108,6 @@ MeasuredSums read_comm_json(const std::string& path, const std::string& implemen
     if (measured.plan.reduction == Reduction::hierarchical) {
       measured.plan.block_bytes = static_cast<int64_t>(positive(chosen.at("block_bytes")));
       measured.plan.window = static_cast<int64_t>(positive(chosen.at("window")));
-      measured.plan.shared_memory = chosen.at("shared_memory").get<bool>();
     }
     for (const json& row : contents.at("results"))
       if (row.at("implementation") == chosen.at("name") && row.at("in_place").get<bool>())

@@ -4,11 +4,23 @@
 
 #include <boost/process/args.hpp>
 #include <boost/process/io.hpp>
+#include <boost/process/system.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace gpt {
 
 namespace bp = boost::process;
+
+std::string fault_of(const Peer& peer) {
+  if (!std::filesystem::exists(peer.script))
+    return fmt::format("there is no {}, the peer's program", peer.script);
+  const std::vector<std::string> probe = {peer.python, "-c", "import torch"};
+  const int code = bp::system("/usr/bin/env", bp::args(probe), bp::std_in<bp::null, bp::std_out> bp::null,
+                              bp::std_err > bp::null);
+  if (code == 126 || code == 127) return fmt::format("{} cannot be started", peer.python);
+  return code == 0 ? "" : fmt::format("{} has no PyTorch", peer.python);
+}
 
 PeerStep::PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int64_t steps, int threads) {
   std::vector<std::string> arguments = {peer.python, peer.script};
@@ -37,7 +49,7 @@ std::vector<double> PeerStep::round() {
 nlohmann::json PeerStep::read() {
   std::string line;
   validate(static_cast<bool>(std::getline(from_peer_, line)), ExitCode::failed,
-           "the peer ended: does this Python have PyTorch? Name another with --python");
+           "the peer ended: what it wrote stands above; --python none measures without it");
   return nlohmann::json::parse(line);
 }
 

@@ -13,10 +13,13 @@ namespace gpt {
 
 /// Which Python program is measured beside this one.
 struct Peer {
-  std::string python = "python3";
+  std::string python = "auto";  ///< auto: python3, if that has PyTorch
   std::string script = "tests/peers/torch_step.py";
   bool compiled = false;
 };
+
+/// What keeps this peer from being measured: "python3 has no PyTorch"; empty if nothing does.
+std::string fault_of(const Peer& peer);
 
 /// Training steps in PyTorch, in a process of its own that computes only when asked.
 class PeerStep {

@@ -4,6 +4,7 @@
 #include "bench/byte_size.hpp"
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/plan_name.hpp"
 #include "train/comm_plan.hpp"
 #include "train/threads.hpp"
 
@@ -64,20 +65,38 @@ ScalingBench bench_of(const Options& options, int size) {
       .global_batch = options.global_batch > 0 ? options.global_batch : options.micro_batch * size,
       .threads = static_cast<int>(options.threads),
       .plan = comm_plan(options.train),
-      .plan_name = options.train.reduction,
+      .plan_name = {},
       .bucket_bytes = options.train.bucket_bytes(),
       .sharded = options.train.zero != "0",
       .steps = options.steps,
       .rounds = options.rounds};
-  if (options.train.reduction == "hierarchical")
-    bench.plan_name += fmt::format("/{}/{}", options.train.inter, options.train.wire);
-  if (bench.sharded) bench.plan_name += options.train.zero == "node" ? ", ZeRO-1 in the node" : ", ZeRO-1";
   if (options.kind != "strong") bench.kinds.push_back(ScalingKind::weak);
   if (options.kind != "weak") bench.kinds.push_back(ScalingKind::strong);
   validate(options.global_batch >= 0 && (options.kind == "weak" || bench.global_batch >= bench.ranks.back()),
            "--global-batch {}: use {} or more, one sequence a rank, or 0 for --micro-batch on all ranks",
            options.global_batch, bench.ranks.back());
   return bench;
+}
+
+/// Names the plan, and sees to it that it can be followed on each number of ranks.
+/// @throws Error(usage)
+void fit_plan(ScalingBench& bench, const std::vector<std::string>& node_of_rank) {
+  const int64_t nodes = nodes_of_first(node_of_rank, bench.ranks.back());
+  const PlanInEffect effect = plan_in_effect(bench.plan, DType::f32, true, nodes);
+  bench.plan_name = effect.name;
+  if (bench.sharded)
+    bench.plan_name += bench.plan.sharding == Sharding::node ? ", ZeRO-1 in the node" : ", ZeRO-1";
+  else
+    bench.plan = effect.plan;  // divided parameters travel as --inter says
+  if (bench.plan.reduction != Reduction::hierarchical) return;
+  for (const int ranks : bench.ranks) {
+    const int64_t some = nodes_of_first(node_of_rank, ranks);
+    const InterWay& way = way_of(bench.plan.inter);
+    validate(way.fits(some),
+             "--inter {} needs {}, but the first {} ranks are on {}: use --inter ring, or other "
+             "--ranks",
+             way.name, way.needs, ranks, some);
+  }
 }
 
 }  // namespace
@@ -116,6 +135,8 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
   ScalingBench bench;
   world.everywhere([&] { bench = bench_of(o, world.size()); });
   world.set_layout({o.train.node_layout});
+  const std::vector<std::string> node_of_rank = world.gather(std::to_string(world.node_index()));
+  world.everywhere([&] { fit_plan(bench, node_of_rank); });
   const ThreadChoice choice = choose_threads(world, bench.threads);
   for (const std::string& warning : thread_warnings(world, choice))
     if (world.is_root()) fmt::print(stderr, "gpt_bench: warning: {}\n", warning);

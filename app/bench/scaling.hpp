@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,12 +46,15 @@ struct ScalingPoint {
   std::vector<int64_t> section_bytes;
   double grad_norm = 0.0;  ///< of the first step; weak: the same at every rank count, but for rounding
 
+  // Differences of medians of steps: 0 where noise makes them negative.
   double communication() const;  ///< seconds that it takes after backward
   double exposed() const;        ///< seconds that are left of it when it overlaps
   /// Seconds that could be hidden: of the bytes announced before backward ended, less what the thread
   /// computes itself.
   double hideable() const;
-  double hidden_share() const { return (communication() - exposed()) / hideable(); }
+  /// Of what could be hidden; none where noise may be more than that: with one round, or below a millisecond,
+  /// a hundredth of a step without communication, or four times the deviation of any kind of step.
+  std::optional<double> hidden_share() const;
   /// Seconds that would be left if every section travelled from the moment it was complete.
   double least_exposed() const;
 };

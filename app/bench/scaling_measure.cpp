@@ -1,9 +1,7 @@
+#include "bench/progress.hpp"
 #include "bench/scaling.hpp"
-#include "train/step_model.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <thread>
 
 namespace gpt {
@@ -77,6 +75,7 @@ std::vector<ScalingPoint> measure_scaling(const World& world, const ScalingBench
       point.ranks = ranks;
     }
 
+  Progress progress(world, "scaling", bench.rounds * std::ssize(points));
   for (int64_t round = 0; round < bench.rounds; ++round)
     for (size_t i = 0; i < points.size(); ++i) {
       const std::unique_ptr<World>& part = parts[i % parts.size()];
@@ -86,46 +85,12 @@ std::vector<ScalingPoint> measure_scaling(const World& world, const ScalingBench
         throw Error(error.what(), error.code());  // the ranks outside the part do not hold it
       }
       meet_asleep(world);
+      const ScalingPoint& point = points[i];
+      if (world.is_root())
+        progress(fmt::format("round {}, {}, {} rank{}: {:.1f} ms a step", round + 1, name_of(point.kind),
+                             point.ranks, point.ranks == 1 ? "" : "s", point.overlapped.all.back() * 1e3));
     }
   return points;
-}
-
-double ScalingPoint::communication() const {
-  return ranks == 1 ? 0.0 : std::max(0.0, afterwards.median() - none.median());
-}
-
-double ScalingPoint::exposed() const {
-  return ranks == 1 ? 0.0 : std::max(0.0, overlapped.median() - none.median());
-}
-
-double ScalingPoint::hideable() const {
-  // The embeddings, last in the order, are complete when backward ends.
-  const auto all =
-      static_cast<double>(std::accumulate(section_bytes.begin(), section_bytes.end(), int64_t{0}));
-  const double before = all - static_cast<double>(section_bytes.back());
-  return std::max(0.0, communication() * before / all - thread.median());
-}
-
-double ScalingPoint::least_exposed() const {
-  const auto all =
-      static_cast<double>(std::accumulate(section_bytes.begin(), section_bytes.end(), int64_t{0}));
-  std::vector<double> moments = ready;
-  std::ranges::sort(moments);
-  std::vector<Message> messages;
-  for (size_t i = 0; i < moments.size(); ++i)
-    messages.push_back({moments[i], communication() * static_cast<double>(section_bytes[i]) / all});
-  return std::max(0.0, pipeline_end(messages) - backward);
-}
-
-double efficiency(const ScalingPoint& point, const ScalingPoint& first) {
-  Times shares;
-  for (size_t i = 0; i < point.overlapped.all.size(); ++i) {
-    const auto speed = [i](const ScalingPoint& of) {
-      return static_cast<double>(of.tokens) / of.overlapped.all[i] / of.ranks;
-    };
-    shares.add(speed(point) / speed(first));
-  }
-  return shares.median();
 }
 
 }  // namespace gpt

@@ -50,8 +50,8 @@ void print_point(const ScalingPoint& point, const ScalingPoint& first) {
   fmt::print(" {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f}", point.none.median() * 1e3,
              point.afterwards.median() * 1e3, point.communication() * 1e3, point.exposed() * 1e3,
              point.thread.median() * 1e3, point.hideable() * 1e3);
-  if (point.hideable() > 0.0)
-    fmt::print(" {:>7.0f} %\n", 100.0 * point.hidden_share());
+  if (const std::optional<double> hidden = point.hidden_share())
+    fmt::print(" {:>7.0f} %\n", 100.0 * *hidden);
   else
     fmt::print(" {:>9}\n", "-");
 }
@@ -108,7 +108,8 @@ nlohmann::json scaling_json(const ScalingBench& bench, const std::vector<Scaling
       row["least_exposed_s"] = point.least_exposed();
       row["thread_cpu_s"] = point.thread.median();
       row["hideable_s"] = point.hideable();
-      row["hidden_share"] = point.hideable() > 0.0 ? nlohmann::json(point.hidden_share()) : nlohmann::json();
+      const std::optional<double> hidden = point.hidden_share();
+      row["hidden_share"] = hidden ? nlohmann::json(*hidden) : nlohmann::json();
       row["backward_end_s"] = point.backward;
       row["ready_s"] = point.ready;
       row["section_bytes"] = point.section_bytes;

@@ -1,7 +1,9 @@
 #include "base/error.hpp"
+#include "base/notice.hpp"
 #include "bench/commands.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_step.hpp"
+#include "bench/progress.hpp"
 #include "bench/times.hpp"
 #include "train/threads.hpp"
 
@@ -35,8 +37,22 @@ void print_row(const std::string& name, const Times& times, int64_t tokens) {
              times.median() * 1e3, static_cast<double>(tokens) / times.least());
 }
 
+/// The peer that is asked for; none is asked for by --python none, and by auto where python3 has no PyTorch.
+/// @throws Error(usage) if a Python that was named does not serve
+std::optional<Peer> chosen_peer(const World& world, Peer peer) {
+  if (peer.python == "none" || world.size() > 1) return std::nullopt;
+  const bool is_named = peer.python != "auto" || peer.script != Peer().script;
+  if (peer.python == "auto") peer.python = "python3";
+  const std::string fault = fault_of(peer);
+  if (fault.empty()) return peer;
+  validate(!is_named, "--python: {}: name one with PyTorch, or none to time gpt_mpi alone", fault);
+  notice(fmt::format("notice: {}: gpt_mpi is timed alone; --python names another Python", fault));
+  return std::nullopt;
+}
+
 /// Step times, alternating with a peer's where there is one.
 void measure(const World& world, const Options& options, const GptConfig& config) {
+  const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t sequences = part_of(options.global_batch, world.size(), world.rank()).size();
   OwnStep own(world, {.config = config,
@@ -46,14 +62,15 @@ void measure(const World& world, const Options& options, const GptConfig& config
                       .threads = choice.threads,
                       .plan = {}});
   std::optional<PeerStep> peer;
-  if (world.is_root() && options.peer.python != "none" && world.size() == 1)
-    peer.emplace(options.peer, config, options.global_batch, options.steps, choice.threads);
+  if (chosen) peer.emplace(*chosen, config, options.global_batch, options.steps, choice.threads);
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Times own_times, peer_times;
+  Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
     for (int64_t step = 0; step < options.steps; ++step) own_times.add(own(Reducing::overlapped).seconds);
     if (peer) peer_times.add(peer->round());
+    progress(fmt::format("{:.1f} ms a step", own_times.all.back() * 1e3));
   }
   if (!world.is_root()) return;
   const int64_t tokens = options.global_batch * options.context;
@@ -81,7 +98,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")
       ("python", option(o.peer.python, "NAME"),
-       "a Python with PyTorch to compare with (one rank only); none: no comparison")
+       "a Python with PyTorch to compare with (one rank only); auto: python3 if it has it; none: no comparison")
       ("peer-script", option(o.peer.script, "FILE"), "the peer's program")
       ("compiled-peer", option(o.peer.compiled, "true|false"), "the peer uses torch.compile");
   // clang-format on

@@ -7,13 +7,13 @@ import re
 import shutil
 import unittest
 
-from harness import BAD_NUMBERS, FAILED, USAGE, SystemTest, run
+from harness import BAD_NUMBERS, FAILED, MPIRUN, TOP, USAGE, SystemTest, execute, program, run
 
 TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-batch", 2, "--steps", 2, "--rounds", 1)
 TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
 ROW = r"(?m)^ +gpt_mpi +([0-9.]+) ms least +([0-9.]+) ms median +(\d+) tokens/s$"
 EVERY_WAY = ("--what", "mpi,flat,hierarchical,tree", "--inter", "mpi,ring", "--wire", "fp32", "fp32,bf16", "bf16")
-ALL_REDUCES = 3 + 2 * 3
+BETWEEN = ("mpi/fp32", "direct/fp32,bf16", "direct/bf16", "ring/fp32")  # what these come to, in this order
 
 
 class Bench(SystemTest):
@@ -39,12 +39,31 @@ class Step(Bench):
             ((), "step, comm"),
             (("walk",), "walk"),
             (("step", "--walk", 1), "walk"),
+            (("comm", "--memory", "--iterations", 3), "--memory lacks its value before --iterations"),
+            (("comm", "walk"), "belongs to no option"),
             (("step", "--preset", "gpt9"), "gpt9"),
             (("step", "--global-batch", 0), "--global-batch"),
             (("step", "--rounds", 0), "--rounds"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
+
+    def test_without_pytorch_it_is_timed_alone(self):
+        python = self.path("bin") / "python3"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\necho 'Traceback (most recent call last):' >&2\nexit 1\n", encoding="utf-8")
+        python.chmod(0o755)
+        script = ("--peer-script", TOP / "tests" / "peers" / "torch_step.py")
+        path = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+        done = run("gpt_bench", "step", *TINY_STEP, *script, environment=path)
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.out, ROW)
+        self.assertIn("notice: python3 has no PyTorch", done.err)
+        self.assertNotIn("Traceback", done.err)
+        for name, part in ((python, "has no PyTorch"), ("/nowhere/python", "/nowhere/python cannot be started")):
+            done = run("gpt_bench", "step", *TINY_STEP, *script, "--python", name)
+            self.assert_refused(done, USAGE, part)
+            self.assertNotIn("Traceback", done.err)
 
     def test_help(self):
         for words in ((), ("step",), ("comm",), ("scaling",), ("model",)):
@@ -64,7 +83,10 @@ class Sums(Bench):
                     "--node-layout", layout, ranks=ranks,
                 )  # fmt: skip
                 rows = figures["results"]
-                self.assertEqual(len(rows), len(sizes) * ALL_REDUCES * 2)
+                hierarchical = BETWEEN if figures["nodes"] > 1 else ("fp32", "bf16")
+                ways = ["mpi", "flat", *(f"hierarchical/{way}" for way in hierarchical), "tree"]
+                self.assertEqual([one["name"] for one in figures["implementations"]], ways)
+                self.assertEqual([row["implementation"] for row in rows], ways * len(sizes) * 2)
                 self.assertEqual({row["wrong"] for row in rows}, {0})
                 self.assertEqual({row["bytes"] for row in rows}, set(sizes))
                 self.assertEqual(figures["ranks"], ranks)
@@ -83,19 +105,49 @@ class Sums(Bench):
         self.assertEqual(figures["ranks_per_node"], [2, 1, 1])
 
     def test_how_sums_are_formed_is_said(self):
-        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "1,1")
+        layout = ("--sizes", "64K", "--repeat", 1, "--node-layout", "2,2")
         ways = ("--what", "mpi,flat,hierarchical,tree")
-        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        done, figures = self.bench("comm", *layout, *ways, ranks=4)
         keys = ("block_bytes", "window", "shared_memory")
         said = {one["name"]: [one.get(key) for key in keys] for one in figures["implementations"]}
         default = [2 * 32768, 16, True]
         expected = {"mpi": [None] * 3, "flat": [None] * 3, "hierarchical/ring/fp32": default, "tree": default}
         self.assertEqual(said, expected)
-        self.assertIn("blocks of 64 KiB of a lane, 16 under way, shared memory", done.out)
+        blocks = "hierarchical/ring/fp32, tree: blocks of 64 KiB of a lane, 16 under way, shared memory inside nodes"
+        self.assertIn(f"# {blocks}\n", done.out)
         ways = ("--what", "hierarchical", "--block", "8K", "--window", 3, "--shared-memory", "false")
-        done, figures = self.bench("comm", *layout, *ways, ranks=2)
+        done, figures = self.bench("comm", *layout, *ways, ranks=4)
         self.assertEqual([figures["implementations"][0][key] for key in keys], [8192, 3, False])
-        self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages", done.out)
+        self.assertIn("blocks of 8 KiB of a lane, 3 under way, messages inside nodes\n", done.out)
+        done, figures = self.bench("comm", *layout[:-1], "1,1", "--what", "hierarchical", ranks=2)
+        self.assertEqual([figures["implementations"][0][key] for key in keys], [65536, 16, None])
+        self.assertIn("blocks of 64 KiB of a lane, 16 under way\n", done.out)
+
+    def test_too_little_shared_memory_is_said(self):
+        """What the table and the file say is what was measured, not what was planned."""
+        probe = execute(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])
+        self.need(probe.code == 0, f"mounts cannot be changed: {probe.err}")
+
+        def bench(*words):
+            file = self.path("small.json")
+            mounted = 'mount -t tmpfs -o size=12m tmpfs /dev/shm && exec "$@"'
+            command = [MPIRUN, 2, program("gpt_bench"), "comm", *words, "--json", file]
+            done = execute(["unshare", "--mount", "bash", "-c", mounted, "bash", *map(str, command)])
+            self.assertEqual(done.code, 0, str(done))
+            return done, json.loads(file.read_text(encoding="utf-8"))
+
+        once = ("--repeat", 1, "--what", "hierarchical")
+        done, figures = bench("--sizes", "64M", *once)
+        self.assertIs(figures["implementations"][0]["shared_memory"], False)
+        self.assertIn("messages inside nodes", done.out)
+        done, figures = bench("--sizes", "64K", *once)
+        self.assertIs(figures["implementations"][0]["shared_memory"], True)
+        done, figures = bench("--memory", "true", "--sizes", "64M", "--iterations", 1)
+        self.assertIs(figures["shared_memory"], False)
+        self.assertIsNone(figures["share_in_place"])
+        self.assertEqual(figures["wrong"], 0)
+        self.assertIn("sums go by messages", done.out)
+        self.assertNotIn("bandwidth", done.out)
 
     def test_other_collectives_and_types(self):
         for collective in ("reduce_scatter", "all_gather", "broadcast", "all_reduce"):
@@ -109,6 +161,9 @@ class Sums(Bench):
                     places = 2 if collective == "all_reduce" else 1
                     self.assertEqual(len(figures["results"]), 2 * (2 if dtype == "bf16" else 3) * places)
                     self.assertEqual({row["wrong"] for row in figures["results"]}, {0})
+                    sums = collective in ("reduce_scatter", "all_reduce")
+                    way = "ring/fp32" if sums and dtype == "f32" else "direct" if sums and dtype == "bf16" else "ring"
+                    self.assertEqual(figures["implementations"][1]["name"], f"hierarchical/{way}")
 
     def test_a_wrong_element_ends_with_its_own_code(self):
         for words in (("--sizes", "4K"), ("--sizes", "1M", "--repeat", 3)):
@@ -127,6 +182,7 @@ class Sums(Bench):
     def test_memory(self):
         done, figures = self.bench("comm", "--memory", "true", "--sizes", "4M", "--iterations", 2, ranks=2)
         self.assertEqual(figures["wrong"], 0)
+        self.assertTrue(figures["shared_memory"])
         self.assertEqual((figures["bytes"], figures["ranks"], figures["stream_bytes"]), (4 << 20, 2, 24 << 20))
         expected = 3 / 6 * figures["stream"]["median_s"] / figures["reduce_scatter"]["median_s"]
         self.assertAlmostEqual(figures["share_in_place"], expected)
@@ -161,6 +217,12 @@ class Sums(Bench):
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "comm", *words), USAGE, part)
+        for words, part in (
+            (("--dtype", "bf16", "--sizes", "4K"), "leave mpi out"),
+            (("--node-layout", "1,1,1", "--inter", "halving", "--sizes", "4K"), "--inter halving needs"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "comm", *words, ranks=3), USAGE, part, times=1)
         done = run("gpt_bench", "comm", "--sizes", "4", "--repeat", 1, "--json", "/nowhere/x.json")
         self.assert_refused(done, FAILED, "/nowhere/x.json")
 
@@ -206,6 +268,14 @@ class Scaling(Bench):
         for case, norm in norms:
             self.assertAlmostEqual(norm / alone, 1, delta=1e-5, msg=case)
 
+    def test_the_plan_is_named_by_what_is_in_effect(self):
+        one_step = ("--kind", "weak", "--ranks", 2, "--steps", 1, "--rounds", 1)
+        for layout, name in (("", "hierarchical/fp32"), ("1,1", "hierarchical/direct/fp32,bf16")):
+            words = ("--wire", "fp32,bf16", "--inter", "halving", "--node-layout", layout)
+            done, figures = self.bench("scaling", *TINY_MODEL, *one_step, *words, ranks=2)
+            self.assertEqual(figures["plan"], name)
+            self.assertIn(f", {name}, buckets of", done.out)
+
     def test_a_plot(self):
         self.need(shutil.which("gnuplot"), "gnuplot is not installed")
         plot = self.path("scaling.svg")
@@ -235,6 +305,8 @@ class Scaling(Bench):
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *words, ranks=2), USAGE, part)
+        uneven = ("--node-layout", "1,1,1", "--inter", "halving")
+        self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *uneven, ranks=3), USAGE, "--inter halving", times=1)
 
 
 class Model(Bench):
@@ -318,6 +390,8 @@ class Model(Bench):
         self.assertGreaterEqual(pair["step_s"], measured["without_communication_s"] * (1 - 1e-9))
         self.assertNotIn("measured_step_s", four)
         self.assertGreaterEqual(four["communication_s"], pair["communication_s"])
+        for prediction, ranks in ((pair, 2), (four, 4)):  # measured or not: 8 tokens a rank, as in the file
+            self.assertAlmostEqual(prediction["tokens_per_s"] * prediction["step_s"], 8 * ranks, delta=1e-6)
 
     def test_a_step_measured_now(self):
         _, figures = self.bench("model", *TINY_MODEL, "--nodes", "1,2", "--threads", 1)
@@ -326,6 +400,8 @@ class Model(Bench):
     def test_what_cannot_be_predicted(self):
         broken = self.path("broken.json")
         broken.write_text('{"benchmark": "comm", "collective": "all_reduce"}', encoding="utf-8")
+        memory = self.path("memory.json")
+        memory.write_text('{"benchmark": "memory"}', encoding="utf-8")
         other = self.comm_file("other.json", nodes=2, seconds_per_byte=1e-8, latency=0)
         for words, part in (
             (("--nodes", "0"), "--nodes 0"),
@@ -338,9 +414,10 @@ class Model(Bench):
             (("--nodes", "3", "--step-ms", 1, "--inter", "halving"), "power of two"),
             (("--fit", "/nowhere.json"), "/nowhere.json"),
             (("--fit", broken), str(broken)),
-            (("--fit", other, "--implementation", "flat"), "flat"),
+            (("--fit", other, "--implementation", "flat"), "of those it has: hierarchical/ring/fp32, tree"),
             (("--fit", other, "--implementation", "tree"), "knows no sums along a tree"),
             (("--step-ms", 1, "--step-from", other), str(other)),
+            (("--step-ms", 1, "--fit", memory), "of gpt_bench comm --memory true"),
             (("--fit-gbps", 1), "--fit-gbps"),
         ):
             with self.subTest(words=words):

@@ -7,7 +7,7 @@ from bench import all_reduces, line_seconds
 FORCED_RING = {"coll_tuned_use_dynamic_rules": 1, "coll_tuned_allreduce_algorithm": 4}
 HOSTS, RANKS_PER_HOST = 4, 2
 OURS = ("hierarchical/ring/fp32", "hierarchical/halving/fp32")
-OURS_BF16 = "hierarchical/ring/fp32,bf16"
+OURS_BF16 = "hierarchical/direct/fp32,bf16"
 
 
 def add_options(parser):

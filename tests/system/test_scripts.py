@@ -1,0 +1,24 @@
+"""How the scripts refuse what they are not told."""
+
+import unittest
+
+from harness import TOP, USAGE, SystemTest, execute
+
+
+class Scripts(SystemTest):
+    def test_a_missing_argument_is_answered_with_the_usage(self):
+        for words in (("tools/mpirun.sh",), ("tools/mpirun.sh", "2"), ("tools/plot.sh",), ("run", "plot")):
+            with self.subTest(words=words):
+                done = execute([str(TOP / words[0]), *words[1:]])
+                self.assertEqual(done.code, USAGE, str(done))
+                self.assertRegex(done.err, r"\Ausage: [^\n]+\n\Z")
+
+    def test_an_unknown_command_is_answered_with_the_commands(self):
+        done = execute([str(TOP / "run"), "walk"])
+        self.assertEqual(done.code, USAGE, str(done))
+        self.assertIn("unknown command 'walk'", done.err)
+        self.assertIn("plot RUN", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
