@@ -87,6 +87,9 @@ void* NodeMemory::allocate(int64_t bytes) {
 bool NodeMemory::map_together(Segment& segment) {
   const std::string name = broadcast_text(rank_ == 0 ? new_name() : "", node_);
   const size_t total = static_cast<size_t>(segment.stride * size_);
+  // The object has a name only while all ranks are here and open it: a job that is killed at any other time,
+  // or in which a rank never comes, leaves nothing behind.
+  check_mpi(MPI_Barrier(node_));
   std::string problem;
   std::optional<SharedObject> object;
   if (rank_ == 0) object.emplace(name, O_CREAT | O_EXCL);
@@ -95,6 +98,8 @@ bool NodeMemory::map_together(Segment& segment) {
   check_mpi(MPI_Barrier(node_));
   if (rank_ != 0) object.emplace(name, 0);
   if (problem.empty() && object->file() < 0) problem = reason(errno);
+  check_mpi(MPI_Barrier(node_));
+  if (rank_ == 0 && object->file() >= 0) object->unlink();
   // Each rank reserves its own part: pages come from the memory near it.
   if (problem.empty()) {
     const int failure = posix_fallocate(object->file(), static_cast<off_t>(segment.stride * rank_),
@@ -109,7 +114,6 @@ bool NodeMemory::map_together(Segment& segment) {
       segment.base = static_cast<std::byte*>(base);
   }
   const std::vector<std::string> problems = gather_texts(problem, node_);
-  if (rank_ == 0 && object->file() >= 0) object->unlink();
   const auto found = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
   if (found != problems.end()) {
     if (segment.base != nullptr) munmap(segment.base, total);

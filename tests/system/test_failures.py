@@ -24,6 +24,14 @@ from harness import (
 )
 
 SOON = 80 if SANITIZED else 20  # seconds
+
+
+def shared_memory_of_the_dead():
+    """Names of shared memory whose maker, the process in the name, is gone: other jobs may be at work."""
+    found = set(pathlib.Path("/dev/shm").glob("gpt_mpi-*"))
+    return {path.name for path in found if not pathlib.Path("/proc", path.name.split("-")[1]).exists()}
+
+
 FAULTS = [
     # point, further conditions, exit code
     ("step", "step=3", FAILED),
@@ -87,6 +95,7 @@ class Failures(SystemTest):
 
     def test_a_rank_without_memory_ends_the_job(self):
         """The ranks of a node share memory that they allocate together: the others must not wait there."""
+        before = shared_memory_of_the_dead()
         for point, zero in (("memory", 0), ("memory.shared", 0), ("memory", 1), ("memory.shared", 1)):
             for layout in ("3", "2,1"):
                 with self.subTest(point=point, zero=zero, layout=layout):
@@ -102,6 +111,7 @@ class Failures(SystemTest):
                     )
                     self.assert_refused(done, FAILED, "rank 1 on ", f"fault injected at '{point}'")
                     self.assert_nothing_runs(out)
+                    self.assertEqual(shared_memory_of_the_dead() - before, set())
 
     def test_a_fault_at_no_point_is_refused_and_one_that_did_nothing_is_told(self):
         out = self.path("refused")
