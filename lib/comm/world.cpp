@@ -82,6 +82,10 @@ World::World(int& argc, char**& argv, std::optional<double> timeout)
   } else {
     const std::optional<std::string> certain = unmanaged_step_fault(environ);
     validate(!certain, "{}", certain.value_or(""));
+    // Open MPI's default for files makes a semaphore in /dev/shm that is named like the file, without its
+    // folder: jobs of several users on a host would share it, and one that is left behind stops every later
+    // save. Nobody here uses the shared file pointers that it is for.
+    setenv("OMPI_MCA_sharedfp", "individual", 0);
     check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     owns_mpi_ = true;
   }
