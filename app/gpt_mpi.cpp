@@ -1,4 +1,5 @@
 #include "comm/world.hpp"
+#include "train/agreement.hpp"
 #include "train/training.hpp"
 #include "train/versions.hpp"
 #include "train_options.hpp"
@@ -10,6 +11,9 @@ namespace {
 int run(gpt::World& world, int argc, char** argv) {
   gpt::CommandLine line;
   world.everywhere([&] { line = gpt::parse_command_line(argc, argv); });
+  gpt::compare_ranks(world, {{"the command (--help, --version or training)", line.help      ? "--help"
+                                                                             : line.version ? "--version"
+                                                                                            : "training"}});
   if (line.help || line.version) {
     if (world.is_root()) fmt::print("{}", line.help ? gpt::help_text() : gpt::version_text("gpt_mpi"));
     return static_cast<int>(gpt::ExitCode::finished);

@@ -251,7 +251,7 @@ std::string help_text() {
   for (const Entry& entry : entries(defaults)) {
     if (group != entry.group) text += fmt::format("\n{}:\n", group = entry.group);
     const std::string value = value_text(entry);
-    text += fmt::format("  --{:<18} {} [{}]\n", entry.name, entry.help, value.empty() ? "none" : value);
+    text += fmt::format("  --{:<18} {} [{}]\n", entry.name, entry.help, value.empty() ? "empty" : value);
   }
   return text;
 }

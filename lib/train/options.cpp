@@ -93,6 +93,9 @@ void validate_options(const TrainOptions& options) {
   validate_choice("zero", options.zero, {"0", "1", "node"});
   validate_sums(options);
   validate_number("timeout", options.timeout, 0.0, 1e6);
+  validate(options.timeout == 0 || options.timeout >= 1,
+           "--timeout {}: use at least 1 second, since less ends healthy jobs; 0 never ends one",
+           options.timeout);
   validate_number("bucket-mb", options.bucket_mb, 0.0, 1e6);
   validate(!options.data.empty(), "--data: name a dataset's folder");
   validate(!options.out.empty(), "--out: name a folder for the run");
