@@ -72,7 +72,7 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup)
              {.weights = params_, .matrices = params_, .gradients = gradients_}),
       reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? *params_ : Tensor{},
                nullptr),
-      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.parts().all_updated()),
+      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.parts()),
       scalars_(*device_) {
   initialize_weights(layout_, setup.config, 1, params_);
   int32_t* const tokens = tokens_->data<int32_t>();

@@ -17,22 +17,24 @@ int64_t total_size(const std::vector<Range>& ranges) {
 
 AdamW::AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients,
              const TrainOptions& options)
-    : AdamW(layout, device, params, gradients, options, {{0, layout.size()}}) {}
+    : AdamW(layout, device, params, gradients, options,
+            OwnedParts{.updated = {{{0, layout.size()}}}, .counted = {}}) {}
 
 AdamW::AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients,
-             const TrainOptions& options, const std::vector<Range>& updated)
+             const TrainOptions& options, const OwnedParts& owned)
     : layout_(layout),
       ops_(device.ops()),
       params_(params),
       gradients_(gradients),
-      m_(device, DType::f32, {total_size(updated)}),
-      v_(device, DType::f32, {total_size(updated)}),
+      sharded_(owned.sharded),
+      m_(device, DType::f32, {total_size(owned.all_updated())}),
+      v_(device, DType::f32, {total_size(owned.all_updated())}),
       rates_{.beta1 = static_cast<float>(options.beta1),
              .beta2 = static_cast<float>(options.beta2),
              .eps = static_cast<float>(options.eps),
              .weight_decay = static_cast<float>(options.weight_decay)} {
   int64_t offset = 0;
-  for (const Range& range : updated) {
+  for (const Range& range : owned.all_updated()) {
     expects(parts_.empty() || parts_.back().elements.end <= range.begin);
     parts_.push_back({range, offset});
     offset += range.size();
@@ -66,7 +68,7 @@ void AdamW::step(int64_t step, double learning_rate, Tensor scalars, const std::
 }
 
 DeviceState AdamW::state_of(std::string name, Tensor tensor) const {
-  DeviceState state{.name = std::move(name), .shards = {}};
+  DeviceState state{.name = std::move(name), .shards = {}, .shared_out = sharded_};
   for (const Part& part : parts_)
     state.shards.push_back({part.elements, tensor.flat({part.offset, part.offset + part.elements.size()})});
   return state;

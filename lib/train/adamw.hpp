@@ -4,6 +4,7 @@
 #include "model/layout.hpp"
 #include "train/device_state.hpp"
 #include "train/options.hpp"
+#include "train/owned_parts.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -15,9 +16,9 @@ class AdamW {
 public:
   /// State for all elements.
   AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients, const TrainOptions& options);
-  /// State only for what this rank updates: ascending ranges of the Layout.
+  /// State only for what this rank updates.
   AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients, const TrainOptions& options,
-        const std::vector<Range>& updated);
+        const OwnedParts& owned);
 
   /// Updates `ranges` of the parameters from the gradients, each within one that this rank updates; nothing
   /// happens when `scalars` says that they are not finite. @param step  from 0
@@ -40,6 +41,7 @@ private:
   Ops& ops_;
   Tensor params_, gradients_;
   std::vector<Part> parts_;
+  bool sharded_;
   TensorBuffer m_, v_;
   AdamWStep rates_;
 };

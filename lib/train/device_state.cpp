@@ -16,14 +16,10 @@ void copy_common(Tensor to, Range to_held, Tensor from, Range from_held, Queue& 
   if (!both.empty()) queue.copy(part(to, to_held, both), part(from, from_held, both));
 }
 
-bool is_whole(const DeviceState& state, const Layout& layout) {
-  return state.shards.size() == 1 && state.shards.front().elements == Range{0, layout.size()};
-}
-
 }  // namespace
 
 DeviceState whole_state(std::string name, Tensor data) {
-  return {std::move(name), {{{0, data.size()}, data}}};
+  return {.name = std::move(name), .shards = {{{0, data.size()}, data}}, .shared_out = false};
 }
 
 void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
@@ -45,7 +41,7 @@ SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& lay
     memory_.push_back(std::make_unique_for_overwrite<float[]>(static_cast<size_t>(mine.size())));
     const Tensor saved(memory_.back().get(), DType::f32, {mine.size()});
     state_.push_back({state.name, saved, mine.begin});
-    if (is_whole(state, layout)) {
+    if (!state.shared_out) {
       copy_common(saved, mine, state.shards.front().data, {0, layout.size()}, queue);
       continue;
     }
@@ -64,8 +60,7 @@ SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& lay
 
 int64_t SavedParts::bytes(const std::vector<DeviceState>& states, const Layout& layout,
                           const Buckets& buckets, const Comm& comm) {
-  const bool gathers =
-      std::ranges::any_of(states, [&](const DeviceState& state) { return !is_whole(state, layout); });
+  const bool gathers = std::ranges::any_of(states, &DeviceState::shared_out);
   const int64_t parts = std::ssize(states) * checkpoint_part(layout, comm.size(), comm.rank()).size();
   return (parts + (gathers ? buckets.largest() : 0)) * static_cast<int64_t>(sizeof(float));
 }

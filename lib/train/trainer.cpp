@@ -134,7 +134,7 @@ struct Trainer::Impl {
         reducer(layout, comm, device, gradients, options.bucket_bytes(),
                 options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
         listener(reducer, world.watchdog()),
-        optimizer(layout, device, params, gradients, options, reducer.parts().all_updated()),
+        optimizer(layout, device, params, gradients, options, reducer.parts()),
         scalars(device),
         state(run.state) {
     reducer.measure(&clock);

@@ -47,7 +47,7 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
                !options.leaves ? nullptr
                                : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
                                                 ceil_div(global_batch, options.micro_batch))),
-      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(), reducer_.parts().all_updated()),
+      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(), reducer_.parts()),
       scalars_(*device_),
       mine_(part_of(global_batch, comm.size(), comm.rank())) {
   if (tree_) {
