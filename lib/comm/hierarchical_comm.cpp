@@ -63,7 +63,10 @@ public:
   int size() const override { return static_cast<int>(layout_.size()); }
 
   std::string name() const override {
-    std::string text = fmt::format("hierarchical, {} ranks a node", fmt::join(ranks_per_node(layout_), ","));
+    std::vector<int> sizes = ranks_per_node(layout_);
+    if (std::ranges::min(sizes) == std::ranges::max(sizes)) sizes.resize(1);
+    std::string text =
+        fmt::format("hierarchical, {} rank{} a node", fmt::join(sizes, ","), single_ranks_ ? "" : "s");
     if (!single_ranks_) {
       text += sees_node() && memory_->shares_all() ? ", shared memory" : ", messages";
       text += " inside";

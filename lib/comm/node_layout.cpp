@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 
 namespace gpt {
 namespace {
@@ -83,6 +84,18 @@ std::string host_disagreement(const NodeOfRank& layout, const std::vector<std::s
     }
   }
   return {};
+}
+
+std::string describe_split(const NodeOfRank& layout, const std::vector<std::string>& hosts) {
+  std::map<std::string, std::set<int>> nodes_of_host;
+  for (size_t rank = 0; rank < layout.size(); ++rank) nodes_of_host[hosts[rank]].insert(layout[rank]);
+  std::erase_if(nodes_of_host, [](const auto& host) { return host.second.size() == 1; });
+  if (nodes_of_host.empty()) return {};
+  const auto& [host, nodes] = *nodes_of_host.begin();
+  std::string text = fmt::format("--node-layout splits host {} into {} nodes", host, nodes.size());
+  if (const size_t more = nodes_of_host.size() - 1; more > 0)
+    text += fmt::format(", and {} more host{}", more, more == 1 ? "" : "s");
+  return text;
 }
 
 NodePlace place_of(int rank, const NodeOfRank& layout) {

@@ -23,6 +23,10 @@ void validate_splits_only(const NodeOfRank& layout, const NodeOfRank& found,
 /// A sentence for the log when ranks of one host stand on different nodes; empty when there are none.
 std::string host_disagreement(const NodeOfRank& layout, const std::vector<std::string>& hosts);
 
+/// A sentence for the log that names the hosts which a layout that the user gave splits; empty when it splits
+/// none.
+std::string describe_split(const NodeOfRank& layout, const std::vector<std::string>& hosts);
+
 /// How one rank sits in a layout.
 struct NodePlace {
   int node = 0;

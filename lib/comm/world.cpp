@@ -173,7 +173,8 @@ void World::set_layout(const NodeLayout& layout) {
     validate_splits_only(nodes, found_, hosts);
   });
   pretended_ = nodes != found_;
-  disagreement_ = host_disagreement(nodes, hosts);
+  split_ = pretended_ ? describe_split(nodes, hosts) : "";
+  disagreement_ = pretended_ ? "" : host_disagreement(nodes, hosts);
 
   split_nodes(nodes);
 }

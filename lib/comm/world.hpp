@@ -68,8 +68,10 @@ public:
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
-  /// A sentence for the log when ranks with one host name stand on different nodes; else empty.
+  /// A sentence for the log when ranks with one host name do not share memory; else empty.
   const std::string& layout_disagreement() const { return disagreement_; }
+  /// A sentence for the log about the hosts that a pretended layout splits; else empty.
+  const std::string& layout_split() const { return split_; }
 
   MPI_Comm world() const { return world_; }
   MPI_Comm node() const { return node_.get(); }
@@ -111,7 +113,7 @@ private:
   int local_rank_ = 0, local_size_ = 1;
   int node_index_ = 0, nodes_ = 1, node_rank_ = 0, node_size_ = 1;
   bool pretended_ = false;
-  std::string disagreement_;
+  std::string disagreement_, split_;
   CommHandle node_;
   CommHandle peers_;
 };

@@ -44,6 +44,7 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
           idle_gpu_notice(world.local_size(), [](const char* name) { return std::getenv(name); }))
     console.say(*notice);
   if (!world.layout_disagreement().empty()) console.say("notice: " + world.layout_disagreement());
+  if (!world.layout_split().empty()) console.say(world.layout_split());
 }
 
 void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {

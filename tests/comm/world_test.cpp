@@ -124,7 +124,11 @@ TEST_CASE("a layout gives node and peer communicators with the ranks it says") {
     CHECK(world.local_rank() == world.rank());
     CHECK(world.local_size() == world.size());
     CHECK(world.pretended() == (world.nodes() > 1));
-    CHECK(world.layout_disagreement().empty() == (world.nodes() == 1));
+    CHECK(world.layout_disagreement().empty());
+    CHECK(world.layout_split() ==
+          (world.nodes() == 1
+               ? ""
+               : fmt::format("--node-layout splits host {} into {} nodes", world.host(), world.nodes())));
 
     int node_rank = -1, node_size = -1, peers_rank = -1, peers_size = -1;
     MPI_Comm_rank(world.node(), &node_rank);
@@ -147,6 +151,7 @@ TEST_CASE("without a layout the ranks of this machine are one node") {
   CHECK(world.node_rank() == world.rank());
   CHECK(!world.pretended());
   CHECK(world.layout_disagreement().empty());
+  CHECK(world.layout_split().empty());
 }
 
 TEST_CASE("layouts that do not fit are refused on every rank with the same words") {

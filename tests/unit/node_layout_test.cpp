@@ -59,6 +59,10 @@ TEST_CASE("a layout may split nodes but not join them") {
 }
 
 TEST_CASE("a layout that separates ranks of one host is noticed") {
+  CHECK(describe_split({0, 0, 1, 1}, {"a", "a", "b", "b"}).empty());
+  CHECK(describe_split({0, 1, 2, 3}, {"a", "b", "b", "c"}) == "--node-layout splits host b into 2 nodes");
+  CHECK(describe_split({0, 1, 2, 3, 4}, {"a", "a", "a", "b", "b"}) ==
+        "--node-layout splits host a into 3 nodes, and 1 more host");
   CHECK(host_disagreement({0, 0, 1, 1}, {"a", "a", "b", "b"}).empty());
   CHECK(host_disagreement({0, 0, 0}, {"a", "a", "b"}).empty());
   CHECK(host_disagreement({0, 1, 2, 3}, {"a", "b", "b", "c"}) ==
