@@ -196,9 +196,9 @@ class Launch(SystemTest):
         )
         self.assertEqual(done.code, 0, str(done))
         self.assertIn("4 ranks on 4 nodes", done.out)
-        self.assertRegex(
-            done.out, r"notice: .*host names: ranks 0 and 1 are both on \S+, but stand on nodes 0 and 1", str(done)
-        )
+        self.assertRegex(done.out, r"(?m)^--node-layout splits host \S+ into 4 nodes$", str(done))
+        self.assertIn("hierarchical, 1 rank a node", done.out, str(done))
+        self.assertNotIn("notice: ", done.text, str(done))
 
     def test_threads_beyond_the_cores_are_warned_of(self):
         core = min(os.sched_getaffinity(0))
