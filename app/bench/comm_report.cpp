@@ -1,5 +1,7 @@
 #include "bench/comm_report.hpp"
 
+#include "comm/tree_comm.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,8 +31,9 @@ std::string cells(const Machine& machine, const CommBench& bench, const CommResu
 bool has_blocks(const ContenderPlan& plan) { return plan.what == "hierarchical" || plan.what == "tree"; }
 
 CommPlan::Blocks blocks_of(const ContenderPlan& way, const Machine& machine) {
-  const Inter inter = way.what == "tree" ? Inter::direct : way.plan.inter;
-  return way.plan.blocks_over(inter, std::ssize(machine.ranks_per_node));
+  const int64_t nodes = std::ssize(machine.ranks_per_node);
+  if (way.what != "tree") return way.plan.blocks_over(way.plan.inter, nodes);
+  return way.plan.blocks_over(Inter::direct, machine.has_nodes_as_subtrees ? nodes : machine.ranks);
 }
 
 /// How the ranks of a node exchange what they sum.
@@ -87,11 +90,13 @@ const CommResult* find(const std::vector<CommResult>& results, int64_t bytes, co
 }  // namespace
 
 Machine describe_machine(const World& world) {
-  Machine machine{.ranks = world.size(), .hosts = world.gather(world.host()), .ranks_per_node = {}};
-  machine.ranks_per_node.resize(static_cast<size_t>(world.nodes()));
+  NodeOfRank layout;
   for (const std::string& node : world.gather(std::to_string(world.node_index())))
-    ++machine.ranks_per_node[static_cast<size_t>(std::stoi(node))];
-  return machine;
+    layout.push_back(std::stoi(node));
+  return {.ranks = world.size(),
+          .hosts = world.gather(world.host()),
+          .ranks_per_node = ranks_per_node(layout),
+          .has_nodes_as_subtrees = has_nodes_as_subtrees(layout)};
 }
 
 void print_comm_table(const Machine& machine, const CommBench& bench,

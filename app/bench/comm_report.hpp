@@ -13,6 +13,7 @@ struct Machine {
   int ranks = 1;
   std::vector<std::string> hosts;   ///< by rank
   std::vector<int> ranks_per_node;  ///< by node
+  bool has_nodes_as_subtrees;       ///< else the tree goes rank by rank
 };
 Machine describe_machine(const World& world);
 

@@ -41,8 +41,8 @@ void print_row(const std::string& name, const Times& times, int64_t tokens) {
 /// @throws Error(usage) if a Python that was named does not serve
 std::optional<Peer> chosen_peer(const World& world, Peer peer) {
   if (peer.python == "none" || world.size() > 1) return std::nullopt;
-  const bool is_named = peer.python != "auto" || peer.script != Peer().script;
-  if (peer.python == "auto") peer.python = "python3";
+  const bool is_named = peer.python != "auto";
+  if (!is_named) peer.python = "python3";
   const std::string fault = fault_of(peer);
   if (fault.empty()) return peer;
   validate(!is_named, "--python: {}: name one with PyTorch, or none to time gpt_mpi alone", fault);

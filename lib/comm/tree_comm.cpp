@@ -34,14 +34,6 @@ bool are_uniform(const Subtrees& subtrees) {
   return true;
 }
 
-/// Whether the tree over the ranks first adds up each node: equal powers of two of consecutive ranks.
-bool has_nodes_as_subtrees(const NodeOfRank& layout) {
-  const std::vector<int> sizes = ranks_per_node(layout);
-  return std::ranges::is_sorted(layout) &&
-         std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); }) &&
-         std::has_single_bit(static_cast<unsigned>(sizes.front()));
-}
-
 /// Puts the sum of `node` on top of the stack; `held` are the nodes to be had, left to right, `next` the
 /// first not yet used.
 void append_node(SumOrder& order, const TreeNode& node, const std::vector<TreeNode>& held, size_t& next,
@@ -160,6 +152,13 @@ private:
 };
 
 }  // namespace
+
+bool has_nodes_as_subtrees(const NodeOfRank& layout) {
+  const std::vector<int> sizes = ranks_per_node(layout);
+  return std::ranges::is_sorted(layout) &&
+         std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); }) &&
+         std::has_single_bit(static_cast<unsigned>(sizes.front()));
+}
 
 std::unique_ptr<Comm> make_tree_comm(const World& world, const CommPlan& plan,
                                      const std::vector<Range>& leaves_of_rank) {

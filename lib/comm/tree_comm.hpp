@@ -1,12 +1,16 @@
 #pragma once
 
 #include "comm/comm.hpp"
+#include "comm/node_layout.hpp"
 #include "comm/reduction_tree.hpp"
 
 #include <memory>
 #include <vector>
 
 namespace gpt {
+
+/// Whether the tree over the ranks first adds up each node: equal powers of two of consecutive ranks.
+bool has_nodes_as_subtrees(const NodeOfRank& layout);
 
 /// Sums along the one tree over the leaves of a global batch, so that they have the same bits whoever holds
 /// which leaves: the summands of Comm::sum are the rank's aligned_subtrees. all_reduce and reduce_scatter add

@@ -122,11 +122,14 @@ class Sums(Bench):
         done, figures = self.bench("comm", *layout[:-1], "1,1", "--what", "hierarchical", ranks=2)
         self.assertEqual([figures["implementations"][0][key] for key in keys], [65536, 16, None])
         self.assertIn("blocks of 64 KiB of a lane, 16 under way\n", done.out)
+        done, figures = self.bench("comm", *layout[:-1], "2,1", "--what", "tree", ranks=3)  # rank by rank
+        self.assertEqual([figures["implementations"][0][key] for key in keys], [3 * 32768, 16, False])
 
     def test_too_little_shared_memory_is_said(self):
         """What the table and the file say is what was measured, not what was planned."""
         probe = execute(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])
-        self.need(probe.code == 0, f"mounts cannot be changed: {probe.err}")
+        if probe.code != 0:
+            self.skipTest(f"nothing can be mounted here: {probe.err}")
 
         def bench(*words):
             file = self.path("small.json")
