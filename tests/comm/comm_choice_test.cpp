@@ -32,7 +32,9 @@ TEST_CASE("all ranks choose alike, and a resumed run takes the choice over witho
     options.bucket_mb = 7;
     choose_comm(*world, *device, options, text, say);
     REQUIRE_FALSE(said.empty());
-    CHECK(said.back().ends_with("may differ from the resumed run's: bucket-mb 7 instead of 0.02"));
+    // Measured anew, the choice may be another one as well, and the notice goes on.
+    CHECK(said.back().find("may differ from the resumed run's: bucket-mb 7 instead of 0.02") !=
+          std::string::npos);
   }
 }
 
