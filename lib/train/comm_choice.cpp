@@ -1,6 +1,7 @@
 #include "train/comm_choice.hpp"
 
 #include "base/hash.hpp"
+#include "comm/comm_plan.hpp"
 #include "comm/grouping.hpp"
 #include "model/layout.hpp"
 #include "train/comm_measure.hpp"
@@ -13,11 +14,11 @@
 namespace gpt {
 namespace {
 
-/// Which rank is on which node, as a hash.
+/// The entry for which rank is on which node: a hash, so that its value tells people nothing.
 const std::string placement = "placement";
 
 /// Whether sums travel as bf16 between nodes.
-bool rounds_between(const TrainOptions& options) { return options.wire.ends_with("bf16"); }
+bool rounds_between(const TrainOptions& options) { return wire_named(options.wire).peers == DType::bf16; }
 
 /// The ways between nodes that `options` leave open to hierarchical sums; an empty name where there are none.
 std::vector<std::string> inters_between(int nodes, const TrainOptions& options) {
