@@ -58,7 +58,7 @@ struct Gpt::Impl {
       BlockActivations& block = a.blocks[layer];
       const BlockViews& w = weights.blocks[layer];
       const BlockViews& m = matrices.blocks[layer];
-      listener.before_use(layout.block_section(static_cast<int64_t>(layer)));
+      listener.before_use(layout.attention_section(static_cast<int64_t>(layer)));
 
       const Tensor input = rows_of(block.input, n), normed1 = rows_of(block.normed1, n);
       const Tensor mean1 = rows_of(block.mean1, rows), rstd1 = rows_of(block.rstd1, rows);
@@ -74,6 +74,7 @@ struct Gpt::Impl {
                     queue);
       ops.linear(branch, {}, attended, m.attention_weight, w.attention_bias, Activation::none, queue);
 
+      listener.before_use(layout.mlp_section(static_cast<int64_t>(layer)));
       const Tensor normed2 = rows_of(block.normed2, n), expanded = rows_of(block.expanded, n);
       ops.add_norm(rows_of(block.middle, n), normed2, rows_of(block.mean2, rows), rows_of(block.rstd2, rows),
                    input, branch, w.norm2_weight, w.norm2_bias, drop(attention_site(layer)), queue);
@@ -124,6 +125,7 @@ struct Gpt::Impl {
       ops.add_norm_backward(d_residual, d_branch_out, g.norm2_weight, g.norm2_bias, d_normed,
                             rows_of(block.middle, n), rows_of(block.mean2, rows), rows_of(block.rstd2, rows),
                             w.norm2_weight, drop(attention_site(layer)), Write::accumulate, write, queue);
+      listener.after_gradients(layout.mlp_section(static_cast<int64_t>(layer)));
 
       const Tensor attended = rows_of(block.attended, n);
       ops.linear_backward_weight(g.attention_weight, g.attention_bias, d_branch, attended, write, queue);
@@ -137,7 +139,7 @@ struct Gpt::Impl {
                             d_normed, rows_of(block.input, n), rows_of(block.mean1, rows),
                             rows_of(block.rstd1, rows), w.norm1_weight,
                             first ? Dropout{} : drop(mlp_site(layer - 1)), Write::accumulate, write, queue);
-      listener.after_gradients(layout.block_section(static_cast<int64_t>(layer)));
+      listener.after_gradients(layout.attention_section(static_cast<int64_t>(layer)));
     }
     ops.embed_backward(gradients.embedding, gradients.positions, d_residual, batch.inputs,
                        drop(embedding_site), write, queue);

@@ -52,8 +52,8 @@ public:
   int64_t activation_bytes() const;
 
   /// Adds the summed loss of the batch to `loss_sum` (f64, 1) and puts its gradients, times micro.scale, into
-  /// the flat gradients. `listener` hears of gradients in the order in which they finish: norm, blocks from
-  /// the last to the first, embeddings.
+  /// the flat gradients. `listener` hears of gradients in the order in which they finish: norm, MLP and
+  /// attention of blocks from the last to the first, embeddings.
   void train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, SectionListener& listener, Queue&);
 
   /// Adds the summed loss of the batch, without dropout.

@@ -23,24 +23,32 @@ int64_t product(const std::vector<int64_t>& shape) {
   return count;
 }
 
-std::vector<Entry> block_entries(const GptConfig& config, int64_t layer) {
+std::vector<Entry> attention_entries(const GptConfig& config, const std::string& prefix) {
   const int64_t width = config.width;
-  const std::string prefix = fmt::format("h.{}.", layer);
   std::vector<Entry> entries = {
-      {prefix + "attn.c_attn.weight", {3 * width, width}},
-      {prefix + "attn.c_proj.weight", {width, width}},
-      {prefix + "mlp.c_fc.weight", {4 * width, width}},
-      {prefix + "mlp.c_proj.weight", {width, 4 * width}},
-      {prefix + "ln_1.weight", {width}},
-      {prefix + "ln_2.weight", {width}},
+      {prefix + ".attn.c_attn.weight", {3 * width, width}},
+      {prefix + ".attn.c_proj.weight", {width, width}},
+      {prefix + ".ln_1.weight", {width}},
   };
   if (config.bias) {
-    entries.push_back({prefix + "ln_1.bias", {width}});
-    entries.push_back({prefix + "ln_2.bias", {width}});
-    entries.push_back({prefix + "attn.c_attn.bias", {3 * width}});
-    entries.push_back({prefix + "attn.c_proj.bias", {width}});
-    entries.push_back({prefix + "mlp.c_fc.bias", {4 * width}});
-    entries.push_back({prefix + "mlp.c_proj.bias", {width}});
+    entries.push_back({prefix + ".ln_1.bias", {width}});
+    entries.push_back({prefix + ".attn.c_attn.bias", {3 * width}});
+    entries.push_back({prefix + ".attn.c_proj.bias", {width}});
+  }
+  return entries;
+}
+
+std::vector<Entry> mlp_entries(const GptConfig& config, const std::string& prefix) {
+  const int64_t width = config.width;
+  std::vector<Entry> entries = {
+      {prefix + ".mlp.c_fc.weight", {4 * width, width}},
+      {prefix + ".mlp.c_proj.weight", {width, 4 * width}},
+      {prefix + ".ln_2.weight", {width}},
+  };
+  if (config.bias) {
+    entries.push_back({prefix + ".ln_2.bias", {width}});
+    entries.push_back({prefix + ".mlp.c_fc.bias", {4 * width}});
+    entries.push_back({prefix + ".mlp.c_proj.bias", {width}});
   }
   return entries;
 }
@@ -86,8 +94,11 @@ Layout::Layout(const GptConfig& config) {
     section.range.end = size_;
     sections_.push_back(std::move(section));
   };
-  for (int64_t layer = 0; layer < config.layers; ++layer)
-    add_section(fmt::format("h.{}", layer), block_entries(config, layer));
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("h.{}", layer);
+    add_section(prefix + ".attn", attention_entries(config, prefix));
+    add_section(prefix + ".mlp", mlp_entries(config, prefix));
+  }
   add_section("ln_f", norm_entries(config));
   add_section("embedding", embedding_entries(config));
 }

@@ -12,18 +12,20 @@ std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfi
   // Multiplications a token, forward: each element of a matrix one, and each position half a context of
   // scores and of weighted values (causal).
   const auto width = static_cast<double>(config.width);
-  const double block = 12.0 * width * width + width * static_cast<double>(config.context);
+  const double attention = 4.0 * width * width + width * static_cast<double>(config.context);
+  const double mlp = 8.0 * width * width;
   const double head = static_cast<double>(config.padded_vocabulary()) * width;
   const auto layers = static_cast<double>(config.layers);
-  const double unit = compute / (3.0 * (layers * block + head));
+  const double unit = compute / (3.0 * (layers * (attention + mlp) + head));
 
-  double now = unit * (layers * block + 3.0 * head);
+  double now = unit * (layers * (attention + mlp) + 3.0 * head);
   std::vector<ReadyGradients> sections;
   for (const Range& range : layout.ranges_in_backward_order()) sections.push_back({range, now});
-  // The norm is complete with the head, then comes block after block, and the embeddings with the last one.
-  for (int64_t done = 1; done <= config.layers; ++done) {
-    now += unit * 2.0 * block;
-    sections[static_cast<size_t>(done)].ready = now;
+  // The norm is complete with the head, then come the branches of block after block, and the embeddings with
+  // the last one.
+  for (size_t branch = 1; branch + 1 < sections.size(); ++branch) {
+    now += unit * 2.0 * (branch % 2 == 1 ? mlp : attention);
+    sections[branch].ready = now;
   }
   sections.back().ready = now;
   return sections;
