@@ -5,6 +5,7 @@
 #include "comm/grouping.hpp"
 #include "model/layout.hpp"
 #include "train/comm_measure.hpp"
+#include "train/comm_plan.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,14 +18,10 @@ namespace {
 /// The entry for which rank is on which node: a hash, so that its value tells people nothing.
 const std::string placement = "placement";
 
-/// Whether sums travel as bf16 between nodes.
-bool rounds_between(const TrainOptions& options) { return wire_named(options.wire).peers == DType::bf16; }
-
 /// The ways between nodes that `options` leave open to hierarchical sums; an empty name where there are none.
 std::vector<std::string> inters_between(int nodes, const TrainOptions& options) {
   if (nodes == 1) return {""};
-  // What is rounded goes straight to its owner. Parameters are not, and with --zero 1 travel between nodes.
-  if (rounds_between(options) && options.zero != "1") return {"direct"};
+  if (all_goes_direct(options)) return {"direct"};
   if (options.inter != "auto") return {options.inter};
   if (nodes > 2 && std::has_single_bit(static_cast<unsigned>(nodes))) return {"ring", "mpi", "halving"};
   return {"ring", "mpi"};

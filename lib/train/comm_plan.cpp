@@ -18,6 +18,10 @@ void validate_sums_between(const TrainOptions& options, int nodes) {
   if (between && options.inter != "auto") validate_fits(inter_named(options.inter), nodes);
 }
 
+bool all_goes_direct(const TrainOptions& options) {
+  return wire_named(options.wire).peers == DType::bf16 && options.zero != "1";
+}
+
 std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes) {
   if (options.inter == "auto") return {};
   std::string reason;
@@ -27,7 +31,7 @@ std::optional<std::string> idle_inter_notice(const TrainOptions& options, int no
     reason = "--reduction flat leaves the way to the MPI library";
   else if (options.reduction == "tree")
     reason = "sums along the tree go direct";
-  else if (wire_named(options.wire).peers == DType::bf16 && options.zero != "1" && options.inter != "direct")
+  else if (all_goes_direct(options) && options.inter != "direct")
     reason = "gradients that travel as bf16 between nodes go direct";
   if (reason.empty()) return {};
   return fmt::format("notice: --inter {} has no effect here: {}", options.inter, reason);
