@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/mpi.hpp"
+#include "comm/pace.hpp"
 #include "device/tensor.hpp"
 
 #include <atomic>
@@ -22,6 +23,8 @@ public:
   /// names the rank at the other end where there is one
   void progress();
 
+  Pace& pace() { return pace_; }
+
 private:
   friend Requests;
   friend class Turn;
@@ -38,6 +41,7 @@ private:
   std::vector<Entry> entries_;  // of each
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
+  Pace pace_;
   std::atomic<bool> is_taken_ = false;
 };
 

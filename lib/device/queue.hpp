@@ -2,6 +2,8 @@
 
 #include "device/tensor.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 
 namespace gpt {
@@ -35,10 +37,10 @@ public:
   /// The caller waits until the queue is empty.
   virtual void synchronize() = 0;
 
-  /// For a host task that polls: gives the core away for a moment, which grows with the `idle` rounds that
-  /// brought nothing and is short while somebody waits for this queue. @throws Error when the queue is given
-  /// up because an exception passes
-  virtual void pause(int64_t idle) = 0;
+  /// For a host task that polls: gives the core away for about `time`; for less while somebody waits for this
+  /// queue, and then for short times not at all until many `idle` rounds have brought nothing.
+  /// @throws Error when the queue is given up because an exception passes
+  virtual void pause(int64_t idle, std::chrono::nanoseconds time) = 0;
 };
 
 }  // namespace gpt

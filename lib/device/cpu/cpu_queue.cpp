@@ -38,15 +38,16 @@ void CpuQueue::record(Event& event) {
   mark.reach(mark.give());
 }
 
-void CpuQueue::pause(int64_t idle) { pause_awaited(idle); }
+void CpuQueue::pause(int64_t idle, std::chrono::nanoseconds time) { pause_awaited(idle, time); }
 
-void pause_awaited(int64_t idle) {
-  constexpr int64_t patient_rounds = 200, doublings = 2;
+void pause_awaited(int64_t idle, std::chrono::nanoseconds time) {
+  constexpr int64_t patient_rounds = 30;
+  constexpr std::chrono::nanoseconds shortest = std::chrono::microseconds(10),
+                                     longest = std::chrono::microseconds(100);
   if (idle < patient_rounds)
     sched_yield();
   else
-    std::this_thread::sleep_for(std::chrono::microseconds(10) *
-                                (1 << std::min(idle - patient_rounds, doublings)));
+    std::this_thread::sleep_for(std::clamp(time / 8, shortest, longest));
 }
 
 int64_t CpuEvent::give(std::shared_ptr<std::atomic<int>> waiters) {

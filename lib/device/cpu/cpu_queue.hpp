@@ -58,14 +58,15 @@ public:
   void record(Event& event) override;
   void wait(Event& event) override { event.synchronize(); }
   void synchronize() override {}
-  void pause(int64_t idle) override;
+  void pause(int64_t idle, std::chrono::nanoseconds time) override;
 };
 
 /// A queue with a thread of its own, which takes no core while it has nothing to do. After a task has failed
 /// the others are dropped, and every wait throws what it threw.
 std::unique_ptr<Queue> make_worker_queue();
 
-/// One moment of a poll that somebody waits for: looks again at once for a while, then sleeps.
-void pause_awaited(int64_t idle);
+/// One moment of a poll that somebody waits for: looks again at once for a while, then sleeps for a small
+/// part of the `time` that would do if nobody waited.
+void pause_awaited(int64_t idle, std::chrono::nanoseconds time);
 
 }  // namespace gpt

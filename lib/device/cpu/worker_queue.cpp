@@ -49,14 +49,12 @@ public:
     end.synchronize();
   }
 
-  void pause(int64_t idle) override {
+  void pause(int64_t idle, std::chrono::nanoseconds time) override {
     validate(!given_up_, ExitCode::failed, "communication was given up, because this rank failed");
-    // Twice as long each time, up to the time in which a slow link empties what is under way.
-    constexpr int64_t doublings = 3;
     if (*waiters_ > 0)
-      pause_awaited(idle);
+      pause_awaited(idle, time);
     else
-      std::this_thread::sleep_for(std::chrono::microseconds(50) * (1 << std::min(idle, doublings)));
+      std::this_thread::sleep_for(time);
   }
 
 private:
@@ -75,6 +73,7 @@ private:
 
   void work(const std::stop_token& stop) {
     flush_denormals_to_zero();
+    prctl(PR_SET_NAME, "communication");
     prctl(PR_SET_TIMERSLACK, 1000UL);  // ns: the default of 50 µs would be most of a pause
     // Else a thread that computes keeps the core to the end of its own slice, milliseconds later, and the
     // line is idle.
