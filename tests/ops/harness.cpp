@@ -51,6 +51,13 @@ Array random_floats(int64_t size, uint64_t key, double scale) {
   return values;
 }
 
+Array rounded(Array values, DType dtype) {
+  if (dtype == DType::bf16)
+    for (double& value : values)
+      value = static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(value))));
+  return values;
+}
+
 Tokens random_tokens(int64_t size, int64_t vocabulary, uint64_t key) {
   Tokens tokens;
   for (int64_t i = 0; i < size; ++i)
@@ -68,9 +75,17 @@ Guarded::Guarded(DType dtype, std::initializer_list<int64_t> shape) {
   tensor_ = Tensor(data, dtype, shape);
 }
 
-Guarded::Guarded(std::initializer_list<int64_t> shape, const Array& values) : Guarded(DType::f32, shape) {
-  std::transform(values.begin(), values.end(), tensor_.data<float>(),
-                 [](double value) { return static_cast<float>(value); });
+Guarded::Guarded(std::initializer_list<int64_t> shape, const Array& values)
+    : Guarded(DType::f32, shape, values) {}
+
+Guarded::Guarded(DType dtype, std::initializer_list<int64_t> shape, const Array& values)
+    : Guarded(dtype, shape) {
+  if (dtype == DType::bf16)
+    std::transform(values.begin(), values.end(), tensor_.data<bfloat16>(),
+                   [](double value) { return bfloat16(static_cast<float>(value)); });
+  else
+    std::transform(values.begin(), values.end(), tensor_.data<float>(),
+                   [](double value) { return static_cast<float>(value); });
 }
 
 Guarded::Guarded(std::initializer_list<int64_t> shape, const Tokens& values) : Guarded(DType::i32, shape) {

@@ -17,6 +17,11 @@ using reference::Tokens;
 /// What fp32 results may differ by, relative to the largest value of the tensor.
 constexpr double tolerance = 1e-5;
 
+/// Types of activations, and what results in them may differ by: bf16 keeps 8 bits, and what goes into a
+/// result is rounded on the way now and then.
+constexpr DType float_types[] = {DType::f32, DType::bf16};
+constexpr double tolerance_of(DType type) { return type == DType::bf16 ? 8e-3 : tolerance; }
+
 /// CPU devices with one and with two threads.
 const std::vector<std::unique_ptr<Device>>& devices();
 
@@ -24,6 +29,8 @@ const std::vector<std::unique_ptr<Device>>& devices();
 Array random_values(int64_t size, uint64_t key);
 /// The same, rounded to what f32 holds, so that references and operations start from the same numbers.
 Array random_floats(int64_t size, uint64_t key, double scale = 1.0);
+/// What is left of `values` in a tensor of that type.
+Array rounded(Array values, DType dtype);
 /// Uniform in [0, vocabulary)
 Tokens random_tokens(int64_t size, int64_t vocabulary, uint64_t key);
 
@@ -33,6 +40,8 @@ class Guarded {
 public:
   Guarded(DType dtype, std::initializer_list<int64_t> shape);
   Guarded(std::initializer_list<int64_t> shape, const Array& values);
+  /// f32 or bf16, rounded
+  Guarded(DType dtype, std::initializer_list<int64_t> shape, const Array& values);
   Guarded(std::initializer_list<int64_t> shape, const Tokens& values);
 
   operator Tensor() const { return tensor_; }

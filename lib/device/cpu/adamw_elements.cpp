@@ -40,7 +40,7 @@ void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, const AdamWFac
         store(next.m, a.m + i);
         store(next.v, a.v + i);
         store(next.p, a.p + i);
-        if (a.half != nullptr) store_rounded(next.p, a.half + i);
+        if (a.half != nullptr) store(next.p, a.half + i);
       },
       [&](int64_t i, int64_t n) HWY_ATTR {
         const AdamWVectors next = adamw_step({load_n(a.p + i, n), load_n(a.m + i, n), load_n(a.v + i, n)},

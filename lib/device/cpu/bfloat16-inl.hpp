@@ -25,20 +25,33 @@ HWY_INLINE auto rounded_bits(Vector v) {
   return hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(words, 0x40)), rounded);
 }
 
-HWY_INLINE void store_rounded(Vector v, bfloat16* p) {
+// The same names as for f32, so that a kernel is written once for both.
+
+HWY_INLINE void store(Vector v, bfloat16* p) {
   const hn::Rebind<uint16_t, FloatTag> halves;
   hn::StoreU(hn::DemoteTo(halves, rounded_bits(v)), halves, reinterpret_cast<uint16_t*>(p));
 }
 
-HWY_INLINE Vector round_to_bfloat16(Vector v) {
-  return hn::BitCast(float_tag, hn::ShiftLeft<16>(rounded_bits(v)));
-}
-
-HWY_INLINE Vector load_widened(const bfloat16* p) {
+HWY_INLINE Vector load(const bfloat16* p) {
   const hn::RebindToUnsigned<FloatTag> words;
   const hn::Rebind<uint16_t, FloatTag> halves;
   const auto raw = hn::PromoteTo(words, hn::LoadU(halves, reinterpret_cast<const uint16_t*>(p)));
   return hn::BitCast(float_tag, hn::ShiftLeft<16>(raw));
+}
+
+HWY_INLINE Vector load_n(const bfloat16* p, int64_t n) {
+  HWY_ALIGN bfloat16 part[lanes] = {};
+  std::memcpy(part, p, static_cast<size_t>(n) * sizeof(bfloat16));
+  return load(part);
+}
+HWY_INLINE void store_n(Vector v, bfloat16* p, int64_t n) {
+  HWY_ALIGN bfloat16 part[lanes];
+  store(v, part);
+  std::memcpy(p, part, static_cast<size_t>(n) * sizeof(bfloat16));
+}
+
+HWY_INLINE Vector round_to_bfloat16(Vector v) {
+  return hn::BitCast(float_tag, hn::ShiftLeft<16>(rounded_bits(v)));
 }
 
 }  // namespace gpt::HWY_NAMESPACE

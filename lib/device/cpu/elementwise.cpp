@@ -51,7 +51,7 @@ void add_to_simd(float* y, const float* x, int64_t size) {
 
 void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) {
   for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store_rounded(load(x + i), y + i); },
+      0, size, [&](int64_t i) HWY_ATTR { store(load(x + i), y + i); },
       [&](int64_t i, int64_t n) {
         for (int64_t k = i; k < i + n; ++k) y[k] = bfloat16(x[k]);
       });
@@ -59,7 +59,7 @@ void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) {
 
 void widen_bfloat16_simd(float* y, const bfloat16* x, int64_t size) {
   for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(load_widened(x + i), y + i); },
+      0, size, [&](int64_t i) HWY_ATTR { store(load(x + i), y + i); },
       [&](int64_t i, int64_t n) {
         for (int64_t k = i; k < i + n; ++k) y[k] = static_cast<float>(x[k]);
       });

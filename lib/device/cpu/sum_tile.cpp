@@ -41,7 +41,7 @@ void read_float_simd(float* tile, const float* source, int64_t n, TileWrite writ
 
 void read_half_simd(float* tile, const bfloat16* source, int64_t n, TileWrite write) {
   read_vectors(
-      tile, n, write, [&](int64_t i) HWY_ATTR { return load_widened(source + i); },
+      tile, n, write, [&](int64_t i) HWY_ATTR { return load(source + i); },
       [&](int64_t i) { return static_cast<float>(source[i]); });
 }
 
@@ -55,7 +55,7 @@ void add_arrays_simd(float* out, const float* a, const float* b, int64_t n) {
 
 void write_half_simd(bfloat16* out, const float* tile, int64_t n) {
   for_vectors(
-      0, n, [&](int64_t i) HWY_ATTR { store_rounded(load(tile + i), out + i); },
+      0, n, [&](int64_t i) HWY_ATTR { store(load(tile + i), out + i); },
       [&](int64_t begin, int64_t count) {
         for (int64_t i = begin; i < begin + count; ++i) out[i] = bfloat16(tile[i]);
       });
