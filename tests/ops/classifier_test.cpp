@@ -13,6 +13,14 @@ namespace {
 // rows, width, vocabulary, padded
 constexpr ClassifierSizes cases[] = {{1, 1, 1, 1},        {7, 33, 65, 128},   {64, 48, 128, 128},
                                      {1100, 24, 65, 128}, {2050, 16, 50, 50}, {5, 20, 1000, 1024}};
+struct TypeAndWrite {
+  DType type;
+  Write write;
+};
+constexpr TypeAndWrite type_and_write[] = {{DType::f32, Write::overwrite},
+                                           {DType::f32, Write::accumulate},
+                                           {DType::bf16, Write::overwrite},
+                                           {DType::bf16, Write::accumulate}};
 constexpr float scale = 0.01F;
 constexpr double loss_before = 100.0;
 
@@ -20,33 +28,34 @@ constexpr double loss_before = 100.0;
 
 TEST_CASE("classifier agrees with the reference, overwriting and accumulating") {
   for (const ClassifierSizes& s : cases)
-    for (Write write : {Write::overwrite, Write::accumulate})
+    for (const auto& [type, write] : type_and_write)
       for (const auto& device : devices()) {
         INFO(case_name("classifier", {s.rows, s.width, s.vocabulary, s.padded, write == Write::accumulate}),
-             " on ", device->name());
+             " ", std::string(name_of(type)), " on ", device->name());
         const bool adds = write == Write::accumulate;
-        const Array x = random_floats(s.rows * s.width, 1);
-        const Array w = random_floats(s.padded * s.width, 2);
+        const Array x = rounded(random_floats(s.rows * s.width, 1), type);
+        const Array w = rounded(random_floats(s.padded * s.width, 2, 0.3), type);
         const Tokens targets = random_tokens(s.rows, s.vocabulary, 3);
         const Array before = random_floats(s.padded * s.width, 4, 0.01);
         const double loss = reference::classifier_loss(s, x, w, targets);
         const auto expected = reference::classifier_backward(s, x, w, targets, static_cast<double>(scale));
 
-        const Guarded x_in({s.rows, s.width}, x);
-        const Guarded w_in({s.padded, s.width}, w);
+        const Guarded x_in(type, {s.rows, s.width}, x);
+        const Guarded w_in(type, {s.padded, s.width}, w);
         const Guarded targets_in({s.rows}, targets);
+        const double loss_tolerance = type == DType::bf16 ? 1e-3 : 1e-6;
         const Guarded loss_sum(DType::f64, {1});
         Tensor(loss_sum).data<double>()[0] = loss_before;
-        const Guarded dx(DType::f32, {s.rows, s.width});
+        const Guarded dx(type, {s.rows, s.width});
         const Guarded dw =
             adds ? Guarded({s.padded, s.width}, before) : Guarded(DType::f32, {s.padded, s.width});
         const auto queue = device->make_queue();
         device->ops().classifier(loss_sum, dx, dw, x_in, w_in, targets_in, s.vocabulary, scale, write,
                                  *queue);
-        CHECK(max_error(loss_sum.values(), {loss_before + loss}) < 1e-6);
-        if (s.vocabulary > 1) CHECK(max_error(dx.values(), expected.dx) < tolerance);
+        CHECK(max_error(loss_sum.values(), {loss_before + loss}) < loss_tolerance);
+        if (s.vocabulary > 1) CHECK(max_error(dx.values(), expected.dx) < tolerance_of(type));
         if (s.vocabulary > 1)
-          CHECK(max_error(dw.values(), adds ? expected.dw + before : expected.dw) < tolerance);
+          CHECK(max_error(dw.values(), adds ? expected.dw + before : expected.dw) < tolerance_of(type));
         for (const Guarded* output : {&loss_sum, &dx, &dw}) CHECK(output->intact());
 
         const Array dw_values = dw.values();
@@ -55,7 +64,7 @@ TEST_CASE("classifier agrees with the reference, overwriting and accumulating") 
 
         device->ops().classifier(loss_sum, {}, {}, x_in, w_in, targets_in, s.vocabulary, scale, write,
                                  *queue);
-        CHECK(max_error(loss_sum.values(), {loss_before + 2.0 * loss}) < 1e-6);
+        CHECK(max_error(loss_sum.values(), {loss_before + 2.0 * loss}) < loss_tolerance);
       }
 }
 

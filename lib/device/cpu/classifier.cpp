@@ -13,15 +13,15 @@ constexpr int64_t most_rows = 1024;  // of a tile: fewer starve the product of t
 
 void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor w, Tensor targets,
                         int64_t vocabulary, float scale, Write write, Queue&) {
-  require_f32("classifier", {dx, dw, x, w});
   const int64_t rows = x.rows();
   const int64_t width = x.columns();
   const int64_t padded = w.dim(0);
   expects(w.dim(1) == width && targets.size() == rows && vocabulary >= 1 && vocabulary <= padded);
   expects(!dx == !dw && loss_sum.dtype() == DType::f64);
+  expect_activations({dx, x, w});
   const int64_t tiles = ceil_div(rows, most_rows);
   const int64_t tile_rows = ceil_div(rows, tiles);
-  logits_.reserve(tile_rows * padded);
+  logits_.reserve(ceil_div(tile_rows * padded * size_of(x.dtype()), size_of(DType::f32)));
   losses_.resize(static_cast<size_t>(rows));
   const Tensor hidden = x.view({rows, width});
   const Tensor d_hidden = dx ? dx.view({rows, width}) : Tensor{};
@@ -29,23 +29,28 @@ void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor 
   for (int64_t begin = 0; begin < rows; begin += tile_rows) {
     const Range tile{begin, std::min(begin + tile_rows, rows)};
     const LinearShape shape{.rows = tile.size(), .in = width, .out = padded};
-    const float* input = hidden.slice(tile).data<float>();
-    float* logits = logits_.of(0);
-    products_.forward(logits, input, w.data<float>(), nullptr, shape);
-    parallel_ranges(threads_, tile.size(), 1, [&](Range part, int) {
+    const Tensor input = hidden.slice(tile);
+    const Tensor logits(logits_.of(0), x.dtype(), {tile.size(), padded});
+    products_.forward(logits, input, w, {}, shape);
+    const auto rows_of = [&](auto* values, Range part) {
       for (int64_t row = part.begin; row < part.end; ++row) {
         const int64_t target = targets.data<int32_t>()[tile.begin + row];
         expects(target >= 0 && target < vocabulary);
-        float* values = logits + row * padded;
+        auto* const of_row = values + row * padded;
         losses_[static_cast<size_t>(tile.begin + row)] =
-            dx ? cross_entropy_gradient(values, vocabulary, padded, target, scale)
-               : cross_entropy(values, vocabulary, target);
+            dx ? cross_entropy_gradient(of_row, vocabulary, padded, target, scale)
+               : cross_entropy(of_row, vocabulary, target);
       }
+    };
+    parallel_ranges(threads_, tile.size(), 1, [&](Range part, int) {
+      if (logits.dtype() == DType::bf16)
+        rows_of(logits.data<bfloat16>(), part);
+      else
+        rows_of(logits.data<float>(), part);
     });
     if (!dx) continue;
-    products_.backward_input(d_hidden.slice(tile).data<float>(), logits, w.data<float>(), shape);
-    products_.backward_weight(dw.data<float>(), nullptr, logits, input, shape,
-                              begin == 0 ? write : Write::accumulate);
+    products_.backward_input(d_hidden.slice(tile), logits, w, shape);
+    products_.backward_weight(dw, {}, logits, input, shape, begin == 0 ? write : Write::accumulate);
   }
   for (double loss : losses_) *loss_sum.data<double>() += loss;
 }

@@ -67,6 +67,9 @@ private:
   MatrixProducts products_;
 };
 
+/// Activations and matrix weights of one operation have one type: f32 or bf16.
+void expect_activations(std::initializer_list<Tensor> tensors);
+
 /// @throws Error unless every tensor that is there is f32
 void require_f32(const char* operation, std::initializer_list<Tensor> tensors);
 

@@ -10,13 +10,15 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
+#include "device/cpu/bfloat16-inl.hpp"
 #include "device/cpu/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-HWY_INLINE float largest(const float* x, int64_t size) {
-  Vector even = broadcast(x[0]);
+template <class Element>
+HWY_INLINE float largest(const Element* x, int64_t size) {
+  Vector even = broadcast(static_cast<float>(x[0]));
   Vector odd = even;
   int64_t i = 0;
   for (; i + 2 * lanes <= size; i += 2 * lanes) {
@@ -24,14 +26,14 @@ HWY_INLINE float largest(const float* x, int64_t size) {
     odd = hn::Max(odd, load(x + i + lanes));
   }
   float result = max_lanes(hn::Max(even, odd));
-  for (; i < size; ++i) result = std::max(result, x[i]);
+  for (; i < size; ++i) result = std::max(result, static_cast<float>(x[i]));
   return result;
 }
 
 /// Σ exp(x − shift); the terms are left in x where it may be written.
-template <class Float>
-HWY_INLINE double sum_exponentials(Float* x, float shift, int64_t size) {
-  constexpr bool keep = !std::is_const_v<Float>;
+template <class Element>
+HWY_INLINE double sum_exponentials(Element* x, float shift, int64_t size) {
+  constexpr bool keep = !std::is_const_v<Element>;
   const Vector offset = broadcast(shift);
   Vector even = broadcast(0.0F);
   Vector odd = broadcast(0.0F);
@@ -52,32 +54,48 @@ HWY_INLINE double sum_exponentials(Float* x, float shift, int64_t size) {
         HWY_ALIGN float part[lanes];
         hn::Store(exponential(hn::Sub(load_n(x + j, n), offset)), float_tag, part);
         for (int64_t k = 0; k < n; ++k) rest += part[k];
-        if constexpr (keep) std::copy_n(part, n, x + j);
+        if constexpr (keep) store_n(hn::Load(float_tag, part), x + j, n);
       });
   return static_cast<double>(sum_lanes(hn::Add(even, odd))) + static_cast<double>(rest);
 }
 
-double cross_entropy_simd(const float* logits, int64_t vocabulary, int64_t target) {
+template <class Element>
+HWY_INLINE double cross_entropy_of(const Element* logits, int64_t vocabulary, int64_t target) {
   const float most = largest(logits, vocabulary);
   const double sum = sum_exponentials(logits, most, vocabulary);
-  return std::log(sum) + static_cast<double>(most) - static_cast<double>(logits[target]);
+  return std::log(sum) + static_cast<double>(most) - static_cast<double>(static_cast<float>(logits[target]));
 }
 
-double cross_entropy_gradient_simd(float* logits, int64_t vocabulary, int64_t padded, int64_t target,
-                                   float scale) {
+template <class Element>
+HWY_INLINE double cross_entropy_gradient_of(Element* logits, int64_t vocabulary, int64_t padded,
+                                            int64_t target, float scale) {
   const float most = largest(logits, vocabulary);
-  const double target_logit = static_cast<double>(logits[target]);
+  const auto target_logit = static_cast<double>(static_cast<float>(logits[target]));
   const double sum = sum_exponentials(logits, most, vocabulary);
   const float factor = static_cast<float>(static_cast<double>(scale) / sum);
   const Vector factors = broadcast(factor);
   for_vectors(
       0, vocabulary, [&](int64_t i) HWY_ATTR { store(hn::Mul(load(logits + i), factors), logits + i); },
-      [&](int64_t i, int64_t n) {
-        for (int64_t k = i; k < i + n; ++k) logits[k] *= factor;
-      });
-  logits[target] -= scale;
-  std::fill(logits + vocabulary, logits + padded, 0.0F);
+      [&](int64_t i, int64_t n)
+          HWY_ATTR { store_n(hn::Mul(load_n(logits + i, n), factors), logits + i, n); });
+  logits[target] = Element(static_cast<float>(logits[target]) - scale);
+  std::fill(logits + vocabulary, logits + padded, Element(0.0F));
   return std::log(sum) + static_cast<double>(most) - target_logit;
+}
+
+double cross_entropy_f32(const float* logits, int64_t vocabulary, int64_t target) {
+  return cross_entropy_of(logits, vocabulary, target);
+}
+double cross_entropy_bf16(const bfloat16* logits, int64_t vocabulary, int64_t target) {
+  return cross_entropy_of(logits, vocabulary, target);
+}
+double cross_entropy_gradient_f32(float* logits, int64_t vocabulary, int64_t padded, int64_t target,
+                                  float scale) {
+  return cross_entropy_gradient_of(logits, vocabulary, padded, target, scale);
+}
+double cross_entropy_gradient_bf16(bfloat16* logits, int64_t vocabulary, int64_t padded, int64_t target,
+                                   float scale) {
+  return cross_entropy_gradient_of(logits, vocabulary, padded, target, scale);
 }
 
 }  // namespace gpt::HWY_NAMESPACE
@@ -86,16 +104,25 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(cross_entropy_simd);
-HWY_EXPORT(cross_entropy_gradient_simd);
+HWY_EXPORT(cross_entropy_f32);
+HWY_EXPORT(cross_entropy_bf16);
+HWY_EXPORT(cross_entropy_gradient_f32);
+HWY_EXPORT(cross_entropy_gradient_bf16);
 
 double cross_entropy(const float* logits, int64_t vocabulary, int64_t target) {
-  return HWY_DYNAMIC_DISPATCH(cross_entropy_simd)(logits, vocabulary, target);
+  return HWY_DYNAMIC_DISPATCH(cross_entropy_f32)(logits, vocabulary, target);
+}
+double cross_entropy(const bfloat16* logits, int64_t vocabulary, int64_t target) {
+  return HWY_DYNAMIC_DISPATCH(cross_entropy_bf16)(logits, vocabulary, target);
 }
 
 double cross_entropy_gradient(float* logits, int64_t vocabulary, int64_t padded, int64_t target,
                               float scale) {
-  return HWY_DYNAMIC_DISPATCH(cross_entropy_gradient_simd)(logits, vocabulary, padded, target, scale);
+  return HWY_DYNAMIC_DISPATCH(cross_entropy_gradient_f32)(logits, vocabulary, padded, target, scale);
+}
+double cross_entropy_gradient(bfloat16* logits, int64_t vocabulary, int64_t padded, int64_t target,
+                              float scale) {
+  return HWY_DYNAMIC_DISPATCH(cross_entropy_gradient_bf16)(logits, vocabulary, padded, target, scale);
 }
 
 }  // namespace gpt

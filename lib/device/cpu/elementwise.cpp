@@ -29,18 +29,29 @@ HWY_INLINE Vector gelu_slope(Vector x) {
   return hn::MulAdd(hn::Mul(hn::Mul(x, gate), hn::Sub(one, gate)), slope, gate);
 }
 
-void gelu_simd(float* y, const float* x, int64_t size) {
+template <class Element>
+HWY_INLINE void gelu_of(Element* y, const Element* x, int64_t size) {
   const auto value = [](Vector v) HWY_ATTR { return hn::Mul(v, gelu_gate(v)); };
   for_vectors(
       0, size, [&](int64_t i) HWY_ATTR { store(value(load(x + i)), y + i); },
       [&](int64_t i, int64_t n) HWY_ATTR { store_n(value(load_n(x + i, n)), y + i, n); });
 }
 
-void multiply_by_gelu_slope_simd(float* d, const float* x, int64_t size) {
+template <class Element>
+HWY_INLINE void multiply_by_gelu_slope_of(Element* d, const Element* x, int64_t size) {
   for_vectors(
       0, size, [&](int64_t i) HWY_ATTR { store(hn::Mul(load(d + i), gelu_slope(load(x + i))), d + i); },
       [&](int64_t i, int64_t n)
           HWY_ATTR { store_n(hn::Mul(load_n(d + i, n), gelu_slope(load_n(x + i, n))), d + i, n); });
+}
+
+void gelu_f32(float* y, const float* x, int64_t size) { gelu_of(y, x, size); }
+void gelu_bf16(bfloat16* y, const bfloat16* x, int64_t size) { gelu_of(y, x, size); }
+void multiply_by_gelu_slope_f32(float* d, const float* x, int64_t size) {
+  multiply_by_gelu_slope_of(d, x, size);
+}
+void multiply_by_gelu_slope_bf16(bfloat16* d, const bfloat16* x, int64_t size) {
+  multiply_by_gelu_slope_of(d, x, size);
 }
 
 void add_to_simd(float* y, const float* x, int64_t size) {
@@ -71,16 +82,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(gelu_simd);
-HWY_EXPORT(multiply_by_gelu_slope_simd);
+HWY_EXPORT(gelu_f32);
+HWY_EXPORT(gelu_bf16);
+HWY_EXPORT(multiply_by_gelu_slope_f32);
+HWY_EXPORT(multiply_by_gelu_slope_bf16);
 HWY_EXPORT(add_to_simd);
 HWY_EXPORT(round_to_bfloat16_simd);
 HWY_EXPORT(widen_bfloat16_simd);
 
-void gelu(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(gelu_simd)(y, x, size); }
+void gelu(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(gelu_f32)(y, x, size); }
+void gelu(bfloat16* y, const bfloat16* x, int64_t size) { HWY_DYNAMIC_DISPATCH(gelu_bf16)(y, x, size); }
 
 void multiply_by_gelu_slope(float* d, const float* x, int64_t size) {
-  HWY_DYNAMIC_DISPATCH(multiply_by_gelu_slope_simd)(d, x, size);
+  HWY_DYNAMIC_DISPATCH(multiply_by_gelu_slope_f32)(d, x, size);
+}
+void multiply_by_gelu_slope(bfloat16* d, const bfloat16* x, int64_t size) {
+  HWY_DYNAMIC_DISPATCH(multiply_by_gelu_slope_bf16)(d, x, size);
 }
 
 void add_to(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(add_to_simd)(y, x, size); }

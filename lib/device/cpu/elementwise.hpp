@@ -12,9 +12,11 @@ constexpr int64_t elementwise_grain = 4096;
 
 /// y = gelu(x), tanh form
 void gelu(float* y, const float* x, int64_t size);
+void gelu(bfloat16* y, const bfloat16* x, int64_t size);
 
 /// d *= gelu'(x)
 void multiply_by_gelu_slope(float* d, const float* x, int64_t size);
+void multiply_by_gelu_slope(bfloat16* d, const bfloat16* x, int64_t size);
 
 /// y += x
 void add_to(float* y, const float* x, int64_t size);

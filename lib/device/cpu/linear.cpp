@@ -3,39 +3,48 @@
 #include "device/cpu/parallel.hpp"
 
 namespace gpt {
+namespace {
+
+/// Calls work(begin of x's part, begin of y's part, elements) on all threads, for float or bfloat16.
+template <class Work>
+void by_element(int threads, Tensor y, Tensor x, const Work& work) {
+  parallel_ranges(threads, y.size(), elementwise_grain, [&](Range range, int) {
+    if (y.dtype() == DType::bf16)
+      work(y.data<bfloat16>() + range.begin, x.data<bfloat16>() + range.begin, range.size());
+    else
+      work(y.data<float>() + range.begin, x.data<float>() + range.begin, range.size());
+  });
+}
+
+}  // namespace
 
 void CpuOps::linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue&) {
-  require_f32("linear", {y, pre, x, w, b});
   const LinearShape shape{.rows = x.rows(), .in = x.columns(), .out = w.dim(0)};
   expects(w.dim(1) == shape.in && y.size() == shape.rows * shape.out && (!b || b.size() == shape.out));
   expects(!pre == (activation == Activation::none));
-  const Tensor product = pre ? pre : y;
-  products_.forward(product.data<float>(), x.data<float>(), w.data<float>(), b.data<float>(), shape);
-  if (activation == Activation::none) return;
-  parallel_ranges(threads_, y.size(), elementwise_grain, [&](Range range, int) {
-    gelu(y.data<float>() + range.begin, pre.data<float>() + range.begin, range.size());
-  });
+  expect_activations({y, pre, x, w});
+  products_.forward(pre ? pre : y, x, w, b, shape);
+  if (activation != Activation::none)
+    by_element(threads_, y, pre, [](auto* to, const auto* from, int64_t size) { gelu(to, from, size); });
 }
 
 void CpuOps::linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,
                                    Queue&) {
-  require_f32("linear_backward_input", {dx, dy, w, pre});
   const LinearShape shape{.rows = dy.rows(), .in = w.dim(1), .out = w.dim(0)};
   expects(dy.columns() == shape.out && dx.size() == shape.rows * shape.in);
   expects(!pre == (activation == Activation::none));
-  products_.backward_input(dx.data<float>(), dy.data<float>(), w.data<float>(), shape);
-  if (activation == Activation::none) return;
-  parallel_ranges(threads_, dx.size(), elementwise_grain, [&](Range range, int) {
-    multiply_by_gelu_slope(dx.data<float>() + range.begin, pre.data<float>() + range.begin, range.size());
-  });
+  expect_activations({dx, dy, w, pre});
+  products_.backward_input(dx, dy, w, shape);
+  if (activation != Activation::none)
+    by_element(threads_, dx, pre,
+               [](auto* d, const auto* x, int64_t size) { multiply_by_gelu_slope(d, x, size); });
 }
 
 void CpuOps::linear_backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, Write write, Queue&) {
-  require_f32("linear_backward_weight", {dw, db, dy, x});
   const LinearShape shape{.rows = x.rows(), .in = x.columns(), .out = dy.columns()};
   expects(dw.size() == shape.out * shape.in && dy.rows() == shape.rows && (!db || db.size() == shape.out));
-  products_.backward_weight(dw.data<float>(), db.data<float>(), dy.data<float>(), x.data<float>(), shape,
-                            write);
+  expect_activations({dy, x});
+  products_.backward_weight(dw, db, dy, x, shape, write);
 }
 
 }  // namespace gpt

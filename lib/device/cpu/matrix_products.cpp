@@ -4,6 +4,7 @@
 #include "device/cpu/elementwise.hpp"
 #include "device/cpu/parallel.hpp"
 
+#include <array>
 #include <dnnl.hpp>
 #include <initializer_list>
 #include <map>
@@ -34,10 +35,10 @@ public:
   }
 
   /// `arrays` in the order in which the arguments were given.
-  void run(dnnl::stream& stream, std::initializer_list<const float*> arrays) {
+  void run(dnnl::stream& stream, std::initializer_list<Tensor> arrays) {
     auto memory_of = memories_.begin();
-    for (const float* array : arrays)
-      if (memory_of != memories_.end()) (memory_of++)->set_data_handle(const_cast<float*>(array));
+    for (const Tensor& array : arrays)
+      if (memory_of != memories_.end()) (memory_of++)->set_data_handle(array.raw());
     primitive_.execute(stream, arguments_);
   }
 
@@ -47,15 +48,23 @@ private:
   std::unordered_map<int, memory> arguments_;
 };
 
-memory::desc matrix(int64_t rows, int64_t columns, memory::format_tag tag = memory::format_tag::ab) {
-  return {{rows, columns}, memory::data_type::f32, tag};
+memory::desc matrix(DType type, int64_t rows, int64_t columns,
+                    memory::format_tag tag = memory::format_tag::ab) {
+  return {{rows, columns}, type == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32, tag};
 }
 memory::desc row(int64_t size) { return {{size}, memory::data_type::f32, memory::format_tag::a}; }
+
+/// From AVX-512 on: with less, oneDNN 2.6 falls back on a reference implementation, or has none.
+bool has_bfloat16_products() {
+  constexpr auto least = static_cast<int>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & least) == least;
+}
 
 enum class Kind { forward, backward_input, backward_weight };
 
 struct Key {
   Kind kind;
+  DType type;
   bool bias;
   LinearShape shape;
 
@@ -80,21 +89,21 @@ struct MatrixProducts::Impl {
   Product make(const Key& key) const {
     switch (key.kind) {
       case Kind::forward:
-        return make_forward(key.shape, key.bias);
+        return make_forward(key.shape, key.type, key.bias);
       case Kind::backward_input:
-        return make_backward_input(key.shape);
+        return make_backward_input(key.shape, key.type);
       case Kind::backward_weight:
-        return make_backward_weight(key.shape, key.bias);
+        return make_backward_weight(key.shape, key.type, key.bias);
     }
     contract_broken("kind of product", std::source_location::current());
   }
 
   /// Arguments: y, x, w, and b if there is one.
-  Product make_forward(const LinearShape& s, bool bias) const {
-    const auto x = matrix(s.rows, s.in);
-    const auto w = matrix(s.in, s.out, memory::format_tag::ba);
-    const auto y = matrix(s.rows, s.out);
-    const auto b = matrix(1, s.out);
+  Product make_forward(const LinearShape& s, DType type, bool bias) const {
+    const auto x = matrix(type, s.rows, s.in);
+    const auto w = matrix(type, s.in, s.out, memory::format_tag::ba);
+    const auto y = matrix(type, s.rows, s.out);
+    const auto b = matrix(DType::f32, 1, s.out);
     const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(x, w, b, y) : dnnl::matmul::desc(x, w, y);
     std::vector<Argument> arguments{{DNNL_ARG_DST, y}, {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}};
     if (bias) arguments.push_back({DNNL_ARG_BIAS, b});
@@ -107,10 +116,10 @@ struct MatrixProducts::Impl {
   }
 
   /// Arguments: dx, dy, w.
-  Product make_backward_input(const LinearShape& s) const {
-    const auto dx = matrix(s.rows, s.in);
-    const auto w = matrix(s.out, s.in);
-    const auto dy = matrix(s.rows, s.out);
+  Product make_backward_input(const LinearShape& s, DType type) const {
+    const auto dx = matrix(type, s.rows, s.in);
+    const auto w = matrix(type, s.out, s.in);
+    const auto dy = matrix(type, s.rows, s.out);
     // The inner product loses up to a third of its speed on wide rows of dx when W comes from memory;
     // elsewhere it is the faster form.
     if (s.in > 2 * s.out)
@@ -123,30 +132,57 @@ struct MatrixProducts::Impl {
   }
 
   /// Arguments: dw, dy, x, and db if there is one.
-  Product make_backward_weight(const LinearShape& s, bool bias) const {
-    const auto x = matrix(s.rows, s.in);
-    const auto dw = matrix(s.out, s.in);
-    const auto dy = matrix(s.rows, s.out);
+  Product make_backward_weight(const LinearShape& s, DType type, bool bias) const {
+    const auto x = matrix(type, s.rows, s.in);
+    const auto dw = matrix(DType::f32, s.out, s.in);
+    const auto w = matrix(type, s.out, s.in);
+    const auto dy = matrix(type, s.rows, s.out);
     const auto db = row(s.out);
     using Backward = dnnl::inner_product_backward_weights;
     const Backward::desc desc = bias ? Backward::desc(x, dw, db, dy) : Backward::desc(x, dw, dy);
     std::vector<Argument> arguments{{DNNL_ARG_DIFF_WEIGHTS, dw}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_SRC, x}};
     if (bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, db});
-    return {engine, Backward({desc, engine, forward_hint(x, dw, dy)}), arguments};
+    return {engine, Backward({desc, engine, forward_hint(x, w, dy)}), arguments};
   }
 
-  float* scratch_of(int64_t floats) {
-    const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  /// f32 of these sizes, one after the other; what was given out before is lost.
+  template <size_t count>
+  std::array<Tensor, count> take(const std::array<int64_t, count>& sizes) {
+    int64_t bytes = 0;
+    for (const int64_t size : sizes) bytes += bytes_of(size);
     if (scratch.bytes() < bytes) scratch = Buffer(*allocator, bytes);
-    return static_cast<float*>(scratch.data());
+    std::array<Tensor, count> parts;
+    auto* next = static_cast<std::byte*>(scratch.data());
+    for (size_t i = 0; i < count; ++i) {
+      parts[i] = Tensor(next, DType::f32, {sizes[i]});
+      next += bytes_of(sizes[i]);
+    }
+    return parts;
+  }
+  static int64_t bytes_of(int64_t floats) {
+    constexpr int64_t cache_line = 64;
+    return round_up(floats * static_cast<int64_t>(sizeof(float)), cache_line);
+  }
+
+  bool widens(const Tensor& operand) const { return operand.dtype() == DType::bf16 && !knows_bfloat16; }
+
+  /// dst = src, rounded or widened
+  void convert(Tensor dst, Tensor src) const {
+    parallel_ranges(threads, src.size(), elementwise_grain, [&](Range range, int) {
+      if (dst.dtype() == DType::bf16)
+        round_to_bfloat16(dst.data<bfloat16>() + range.begin, src.data<float>() + range.begin, range.size());
+      else
+        widen_bfloat16(dst.data<float>() + range.begin, src.data<bfloat16>() + range.begin, range.size());
+    });
   }
 
   Allocator* allocator;
   int threads;
   dnnl::engine engine;
   dnnl::stream stream;
+  bool knows_bfloat16 = has_bfloat16_products();
   std::map<Key, Product> products;
-  Buffer scratch;  ///< a gradient on its way to being added
+  Buffer scratch;  ///< gradients on their way to being added; bf16 operands, widened
 };
 
 namespace {
@@ -169,34 +205,60 @@ MatrixProducts::MatrixProducts(Allocator& allocator, int threads) {
 }
 MatrixProducts::~MatrixProducts() = default;
 
-void MatrixProducts::forward(float* y, const float* x, const float* w, const float* b,
-                             const LinearShape& shape) {
-  guarded(impl_->threads, [&] {
-    impl_->find({Kind::forward, b != nullptr, shape}).run(impl_->stream, {y, x, w, b});
+void MatrixProducts::forward(Tensor y, Tensor x, Tensor w, Tensor b, const LinearShape& shape) {
+  Impl& impl = *impl_;
+  Tensor product = y;
+  if (impl.widens(x)) {
+    const auto wide = impl.take<3>({x.size(), w.size(), y.size()});
+    impl.convert(wide[0], x);
+    impl.convert(wide[1], w);
+    x = wide[0], w = wide[1], product = wide[2];
+  }
+  guarded(impl.threads, [&] {
+    impl.find({Kind::forward, x.dtype(), static_cast<bool>(b), shape}).run(impl.stream, {product, x, w, b});
   });
+  if (product.dtype() != y.dtype()) impl.convert(y, product);
 }
 
-void MatrixProducts::backward_input(float* dx, const float* dy, const float* w, const LinearShape& shape) {
-  guarded(impl_->threads, [&] {
-    impl_->find({Kind::backward_input, false, shape}).run(impl_->stream, {dx, dy, w});
+void MatrixProducts::backward_input(Tensor dx, Tensor dy, Tensor w, const LinearShape& shape) {
+  Impl& impl = *impl_;
+  Tensor product = dx;
+  if (impl.widens(dy)) {
+    const auto wide = impl.take<3>({dy.size(), w.size(), dx.size()});
+    impl.convert(wide[0], dy);
+    impl.convert(wide[1], w);
+    dy = wide[0], w = wide[1], product = wide[2];
+  }
+  guarded(impl.threads, [&] {
+    impl.find({Kind::backward_input, dy.dtype(), false, shape}).run(impl.stream, {product, dy, w});
   });
+  if (product.dtype() != dx.dtype()) impl.convert(dx, product);
 }
 
-void MatrixProducts::backward_weight(float* dw, float* db, const float* dy, const float* x,
-                                     const LinearShape& shape, Write write) {
-  const int64_t weights = shape.out * shape.in;
-  const bool accumulate = write == Write::accumulate;
-  float* dw_written = accumulate ? impl_->scratch_of(weights + shape.out) : dw;
-  float* db_written = accumulate ? dw_written + weights : db;
-  guarded(impl_->threads, [&] {
-    Product& product = impl_->find({Kind::backward_weight, db != nullptr, shape});
-    product.run(impl_->stream, {dw_written, dy, x, db_written});
+void MatrixProducts::backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, const LinearShape& shape,
+                                     Write write) {
+  Impl& impl = *impl_;
+  const bool accumulates = write == Write::accumulate, widens = impl.widens(dy);
+  Tensor dw_written = dw, db_written = db;
+  if (accumulates || widens) {
+    const auto parts = impl.take<4>({accumulates ? dw.size() : 0, accumulates ? shape.out : 0,
+                                     widens ? dy.size() : 0, widens ? x.size() : 0});
+    if (accumulates) dw_written = parts[0], db_written = parts[1];
+    if (widens) {
+      impl.convert(parts[2], dy);
+      impl.convert(parts[3], x);
+      dy = parts[2], x = parts[3];
+    }
+  }
+  guarded(impl.threads, [&] {
+    impl.find({Kind::backward_weight, dy.dtype(), static_cast<bool>(db), shape})
+        .run(impl.stream, {dw_written, dy, x, db_written});
   });
-  if (!accumulate) return;
-  parallel_ranges(impl_->threads, weights, elementwise_grain, [&](Range range, int) {
-    add_to(dw + range.begin, dw_written + range.begin, range.size());
+  if (!accumulates) return;
+  parallel_ranges(impl.threads, dw.size(), elementwise_grain, [&](Range range, int) {
+    add_to(dw.data<float>() + range.begin, dw_written.data<float>() + range.begin, range.size());
   });
-  if (db != nullptr) add_to(db, db_written, shape.out);
+  if (db) add_to(db.data<float>(), db_written.data<float>(), shape.out);
 }
 
 }  // namespace gpt

@@ -17,23 +17,26 @@ struct LinearShape {
   auto operator<=>(const LinearShape&) const = default;
 };
 
-/// The products of linear layers in f32, by oneDNN. What oneDNN prepares for a shape is kept, so that nothing
-/// is created for a shape that was seen before. Which of oneDNN's forms computes a product follows from the
-/// kind of product alone: a choice by timing would let two runs differ in bits.
+/// The products of linear layers by oneDNN. x, w, y and their gradients are all f32 or all bf16, b, dw and db
+/// f32; sums are formed in f32. What oneDNN prepares for a shape is kept, so that nothing is created for a
+/// shape that was seen before. Which of oneDNN's forms computes a product follows from the kind of product
+/// alone: a choice by timing would let two runs differ in bits.
+///
+/// Where oneDNN has no fast products of bf16 on this CPU, they are widened to f32 and back. The shape of a
+/// tensor says nothing here but for its size.
 class MatrixProducts {
 public:
   MatrixProducts(Allocator& allocator, int threads);
   ~MatrixProducts();
 
-  /// y = x·Wᵀ + b; b (out) may be null
-  void forward(float* y, const float* x, const float* w, const float* b, const LinearShape& shape);
+  /// y = x·Wᵀ + b; b (out) may be empty
+  void forward(Tensor y, Tensor x, Tensor w, Tensor b, const LinearShape& shape);
 
   /// dx = dy·W
-  void backward_input(float* dx, const float* dy, const float* w, const LinearShape& shape);
+  void backward_input(Tensor dx, Tensor dy, Tensor w, const LinearShape& shape);
 
-  /// dw = or += dyᵀ·x; db = or += column sums of dy, may be null
-  void backward_weight(float* dw, float* db, const float* dy, const float* x, const LinearShape& shape,
-                       Write write);
+  /// dw = or += dyᵀ·x; db = or += column sums of dy, may be empty
+  void backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, const LinearShape& shape, Write write);
 
 private:
   struct Impl;
