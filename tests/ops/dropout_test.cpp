@@ -10,12 +10,14 @@ namespace {
 
 constexpr Dropout dropping{.rate = 0.3F, .seed = 42, .step = 5, .site = 1, .first_sequence = 8};
 
-/// Factors that an operation applied: ones through embed, whose tables are 1 and 0.
-Array factors(Device& device, const Dropout& dropout, int64_t sequences, int64_t positions, int64_t width) {
+/// Factors that an operation applied: ones through embed, whose tables are 1 and 0 in any type.
+Array factors(Device& device, const Dropout& dropout, int64_t sequences, int64_t positions, int64_t width,
+              DType type = DType::f32) {
   const Guarded x(DType::f32, {sequences, positions, width});
   device.ops().embed(x, Guarded({sequences, positions}, Tokens(sequences * positions)),
-                     Guarded({1, width}, Array(width, 1.0)),
-                     Guarded({positions, width}, Array(positions * width)), 0, dropout, *device.make_queue());
+                     Guarded(type, {1, width}, Array(width, 1.0)),
+                     Guarded(type, {positions, width}, Array(positions * width)), 0, dropout,
+                     *device.make_queue());
   return x.values();
 }
 
@@ -86,31 +88,35 @@ TEST_CASE("dropout differs between sequences, sites, steps and seeds") {
 }
 
 TEST_CASE("embed, add_norm and their backward drop the same elements") {
-  const int64_t width = 20;
-  const Array ones(2 * 3 * width, 1.0);
-  const Array expected = factors(*devices().front(), dropping, 2, 3, width);
-  const auto& device = devices().back();
-  const auto queue = device->make_queue();
+  for (DType type : float_types) {
+    const int64_t width = 20;
+    const Array ones(2 * 3 * width, 1.0);
+    const Array expected = factors(*devices().front(), dropping, 2, 3, width);
+    CHECK(factors(*devices().back(), dropping, 2, 3, width, type) == expected);
+    const auto& device = devices().back();
+    const auto queue = device->make_queue();
 
-  const Guarded sum(DType::f32, {2, 3, width});
-  const Guarded y(DType::f32, {2, 3, width});
-  const Guarded mean(DType::f32, {6});
-  const Guarded rstd(DType::f32, {6});
-  const Guarded weight({width}, Array(width));
-  device->ops().add_norm(sum, y, mean, rstd, Guarded({2, 3, width}, Array(2 * 3 * width)),
-                         Guarded({2, 3, width}, ones), weight, {}, dropping, *queue);
-  CHECK(sum.values() == expected);
+    const Guarded sum(DType::f32, {2, 3, width});
+    const Guarded y(type, {2, 3, width});
+    const Guarded mean(DType::f32, {6});
+    const Guarded rstd(DType::f32, {6});
+    const Guarded weight({width}, Array(width));
+    device->ops().add_norm(sum, y, mean, rstd, Guarded({2, 3, width}, Array(2 * 3 * width)),
+                           Guarded(type, {2, 3, width}, ones), weight, {}, dropping, *queue);
+    CHECK(sum.values() == expected);
 
-  const Guarded dx({2, 3, width}, ones);  // the norm adds nothing: its weight is zero
-  const Guarded d_delta(DType::f32, {2, 3, width});
-  const Guarded d_weight(DType::f32, {width});
-  device->ops().add_norm_backward(dx, d_delta, d_weight, {}, Guarded({2, 3, width}, ones), sum, mean, rstd,
-                                  weight, dropping, Write::accumulate, Write::overwrite, *queue);
-  CHECK(d_delta.values() == expected);
+    const Guarded dx({2, 3, width}, ones);  // the norm adds nothing: its weight is zero
+    const Guarded d_delta(type, {2, 3, width});
+    const Guarded d_weight(DType::f32, {width});
+    device->ops().add_norm_backward(dx, d_delta, d_weight, {}, Guarded(type, {2, 3, width}, ones), sum, mean,
+                                    rstd, weight, dropping, Write::accumulate, Write::overwrite, *queue);
+    CHECK(d_delta.values() == rounded(expected, type));
 
-  const Guarded d_wte({6, width}, Array(6 * width));
-  const Guarded d_wpe(DType::f32, {3, width});
-  device->ops().embed_backward(d_wte, d_wpe, Guarded({2, 3, width}, ones),
-                               Guarded({2, 3}, Tokens{0, 1, 2, 3, 4, 5}), dropping, Write::overwrite, *queue);
-  CHECK(d_wte.values() == expected);
+    const Guarded d_wte({6, width}, Array(6 * width));
+    const Guarded d_wpe(DType::f32, {3, width});
+    device->ops().embed_backward(d_wte, d_wpe, Guarded({2, 3, width}, ones),
+                                 Guarded({2, 3}, Tokens{0, 1, 2, 3, 4, 5}), dropping, Write::overwrite,
+                                 *queue);
+    CHECK(d_wte.values() == expected);
+  }
 }

@@ -17,24 +17,25 @@ constexpr Dropout dropping{.rate = 0.2F, .seed = 5, .step = 1, .site = 0, .first
 }  // namespace
 
 TEST_CASE("embed agrees with the reference") {
-  for (const EmbedSizes& s : cases)
-    for (const Dropout& dropout : {none, dropping})
-      for (const auto& device : devices()) {
-        INFO(case_name("embed",
-                       {s.sequences, s.positions, s.width, s.vocabulary, s.context, s.first_position}),
-             " dropout ", dropout.rate, " on ", device->name());
-        const Tokens tokens = random_tokens(s.sequences * s.positions, s.vocabulary, 1);
-        const Array wte = random_floats(s.vocabulary * s.width, 2);
-        const Array wpe = random_floats(s.context * s.width, 3);
-        const Guarded tokens_in({s.sequences, s.positions}, tokens);
-        const Guarded wte_in({s.vocabulary, s.width}, wte);
-        const Guarded wpe_in({s.context, s.width}, wpe);
-        const Guarded x(DType::f32, {s.sequences, s.positions, s.width});
-        const auto queue = device->make_queue();
-        device->ops().embed(x, tokens_in, wte_in, wpe_in, s.first_position, dropout, *queue);
-        CHECK(max_error(x.values(), reference::embed(s, tokens, wte, wpe, dropout)) < tolerance);
-        CHECK(x.intact());
-      }
+  for (DType type : float_types)
+    for (const EmbedSizes& s : cases)
+      for (const Dropout& dropout : {none, dropping})
+        for (const auto& device : devices()) {
+          INFO(case_name("embed",
+                         {s.sequences, s.positions, s.width, s.vocabulary, s.context, s.first_position}),
+               " dropout ", dropout.rate, " in ", name_of(type), " on ", device->name());
+          const Tokens tokens = random_tokens(s.sequences * s.positions, s.vocabulary, 1);
+          const Array wte = rounded(random_floats(s.vocabulary * s.width, 2), type);
+          const Array wpe = rounded(random_floats(s.context * s.width, 3), type);
+          const Guarded tokens_in({s.sequences, s.positions}, tokens);
+          const Guarded wte_in(type, {s.vocabulary, s.width}, wte);
+          const Guarded wpe_in(type, {s.context, s.width}, wpe);
+          const Guarded x(DType::f32, {s.sequences, s.positions, s.width});
+          const auto queue = device->make_queue();
+          device->ops().embed(x, tokens_in, wte_in, wpe_in, s.first_position, dropout, *queue);
+          CHECK(max_error(x.values(), reference::embed(s, tokens, wte, wpe, dropout)) < tolerance);
+          CHECK(x.intact());
+        }
 }
 
 TEST_CASE("embed_backward adds to the token table and writes or adds to the position table") {

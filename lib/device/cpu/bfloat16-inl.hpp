@@ -12,24 +12,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-/// The bfloat16 bits of each lane, in the lower half of a word. Integer arithmetic, so that every instruction
-/// set rounds to nearest, ties to even, and keeps NaN.
-HWY_INLINE auto rounded_bits(Vector v) {
-  const hn::RebindToSigned<FloatTag> words;
+/// Words whose upper halves are the lanes' bfloat16 bits; what the lower halves hold does not matter. Integer
+/// arithmetic, so that every instruction set rounds to nearest, ties to even, and keeps NaN: the instruction
+/// of AVX-512 for this would flush denormals, and Highway's conversion truncates.
+HWY_INLINE auto rounded_words(Vector v) {
+  const hn::RebindToUnsigned<FloatTag> words;
   const auto raw = hn::BitCast(words, v);
-  const auto upper = hn::And(hn::ShiftRight<16>(raw), hn::Set(words, 0xFFFF));
-  const auto tie_to_even = hn::And(upper, hn::Set(words, 1));
-  const auto sum = hn::Add(raw, hn::Add(hn::Set(words, 0x7FFF), tie_to_even));
-  const auto rounded = hn::And(hn::ShiftRight<16>(sum), hn::Set(words, 0xFFFF));
-  const auto is_nan = hn::Gt(hn::And(raw, hn::Set(words, 0x7FFFFFFF)), hn::Set(words, 0x7F800000));
-  return hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(words, 0x40)), rounded);
+  const auto tie_to_even = hn::And(hn::ShiftRight<16>(raw), hn::Set(words, 1));
+  const auto rounded = hn::Add(raw, hn::Add(tie_to_even, hn::Set(words, 0x7FFF)));
+  const auto quiet = hn::Or(raw, hn::Set(words, 0x400000));
+  return hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(v)), quiet, rounded);
 }
 
 // The same names as for f32, so that a kernel is written once for both.
 
 HWY_INLINE void store(Vector v, bfloat16* p) {
-  const hn::Rebind<uint16_t, FloatTag> halves;
-  hn::StoreU(hn::DemoteTo(halves, rounded_bits(v)), halves, reinterpret_cast<uint16_t*>(p));
+  const hn::Repartition<uint16_t, FloatTag> pairs;
+  const hn::Half<decltype(pairs)> halves;
+  const auto words = hn::BitCast(pairs, rounded_words(v));
+  hn::StoreU(hn::LowerHalf(halves, hn::ConcatOdd(pairs, words, words)), halves,
+             reinterpret_cast<uint16_t*>(p));
 }
 
 HWY_INLINE Vector load(const bfloat16* p) {
@@ -51,7 +53,8 @@ HWY_INLINE void store_n(Vector v, bfloat16* p, int64_t n) {
 }
 
 HWY_INLINE Vector round_to_bfloat16(Vector v) {
-  return hn::BitCast(float_tag, hn::ShiftLeft<16>(rounded_bits(v)));
+  const hn::RebindToUnsigned<FloatTag> words;
+  return hn::BitCast(float_tag, hn::And(rounded_words(v), hn::Set(words, 0xFFFF0000)));
 }
 
 }  // namespace gpt::HWY_NAMESPACE

@@ -9,30 +9,33 @@ namespace gpt {
 
 void CpuOps::embed(Tensor x, Tensor tokens, Tensor wte, Tensor wpe, int64_t first_position,
                    const Dropout& dropout, Queue&) {
-  require_f32("embed", {x, wte, wpe});
   const int64_t width = x.columns();
   const int64_t positions = tokens.columns();
   expects(tokens.size() == x.rows() && wte.dim(1) == width && wpe.dim(1) == width);
   expects(first_position >= 0 && first_position + positions <= wpe.dim(0));
   const DropoutPlan plan = plan_dropout(dropout);
   scratch_.reserve(width + dropout_slack);
-  parallel_ranges(threads_, x.rows(), 1, [&](Range rows, int thread) {
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const int64_t position = row % positions;
-      const int64_t token = tokens.data<int32_t>()[row];
-      expects(token >= 0 && token < wte.dim(0));
-      float* out = x.data<float>() + row * width;
-      add_rows(out, wte.data<float>() + token * width,
-               wpe.data<float>() + (first_position + position) * width, width);
-      if (plan.active())
-        drop_elements(out, plan, row / positions, position * width, width, scratch_.of(thread));
-    }
-  });
+  const auto add_tables = [&](const auto* of_tokens, const auto* of_positions) {
+    parallel_ranges(threads_, x.rows(), 1, [&](Range rows, int thread) {
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        const int64_t position = row % positions;
+        const int64_t token = tokens.data<int32_t>()[row];
+        expects(token >= 0 && token < wte.dim(0));
+        float* out = x.data<float>() + row * width;
+        add_rows(out, of_tokens + token * width, of_positions + (first_position + position) * width, width);
+        if (plan.active())
+          drop_elements(out, plan, row / positions, position * width, width, scratch_.of(thread));
+      }
+    });
+  };
+  if (wte.dtype() == DType::bf16)
+    add_tables(wte.data<bfloat16>(), wpe.data<bfloat16>());
+  else
+    add_tables(wte.data<float>(), wpe.data<float>());
 }
 
 void CpuOps::embed_backward(Tensor d_wte, Tensor d_wpe, Tensor dx, Tensor tokens, const Dropout& dropout,
                             Write wpe_write, Queue&) {
-  require_f32("embed_backward", {d_wte, d_wpe, dx});
   const int64_t width = dx.columns();
   const int64_t rows = dx.rows();
   const int64_t positions = tokens.columns();

@@ -6,17 +6,26 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
+#include "device/cpu/bfloat16-inl.hpp"
 #include "device/cpu/dropout-inl.hpp"
 #include "device/cpu/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-void add_rows_simd(float* out, const float* a, const float* b, int64_t width) {
+template <class Element>
+HWY_INLINE void add_rows_of(float* out, const Element* a, const Element* b, int64_t width) {
   for_vectors(
       0, width, [&](int64_t i) HWY_ATTR { store(hn::Add(load(a + i), load(b + i)), out + i); },
       [&](int64_t i, int64_t n)
           HWY_ATTR { store_n(hn::Add(load_n(a + i, n), load_n(b + i, n)), out + i, n); });
+}
+
+void add_rows_f32(float* out, const float* a, const float* b, int64_t width) {
+  add_rows_of(out, a, b, width);
+}
+void add_rows_bf16(float* out, const bfloat16* a, const bfloat16* b, int64_t width) {
+  add_rows_of(out, a, b, width);
 }
 
 void drop_elements_simd(float* row, const DropoutPlan& plan, int64_t index, int64_t first, int64_t width,
@@ -32,7 +41,7 @@ void scatter_rows_simd(float* table, const float* rows, const int32_t* tokens, i
                        Range columns) {
   for (int64_t r = 0; r < count; ++r) {
     float* out = table + tokens[r] * width + columns.begin;
-    add_rows_simd(out, out, rows + r * width + columns.begin, columns.size());
+    add_rows_of(out, out, rows + r * width + columns.begin, columns.size());
   }
 }
 
@@ -42,12 +51,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(add_rows_simd);
+HWY_EXPORT(add_rows_f32);
+HWY_EXPORT(add_rows_bf16);
 HWY_EXPORT(drop_elements_simd);
 HWY_EXPORT(scatter_rows_simd);
 
 void add_rows(float* out, const float* a, const float* b, int64_t width) {
-  HWY_DYNAMIC_DISPATCH(add_rows_simd)(out, a, b, width);
+  HWY_DYNAMIC_DISPATCH(add_rows_f32)(out, a, b, width);
+}
+void add_rows(float* out, const bfloat16* a, const bfloat16* b, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(add_rows_bf16)(out, a, b, width);
 }
 
 void drop_elements(float* row, const DropoutPlan& plan, int64_t index, int64_t first, int64_t width,

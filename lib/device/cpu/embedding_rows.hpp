@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/bfloat16.hpp"
 #include "base/integers.hpp"
 #include "device/cpu/dropout.hpp"
 
@@ -7,8 +8,9 @@
 
 namespace gpt {
 
-/// out = a + b; out may be either
+/// out = a + b in f32; out may be either
 void add_rows(float* out, const float* a, const float* b, int64_t width);
+void add_rows(float* out, const bfloat16* a, const bfloat16* b, int64_t width);
 
 /// Drops elements of a row whose first element is number `first` in sequence `index` of the tensor. `factors`
 /// is scratch of width + dropout_slack.

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
+#include "device/cpu/bfloat16-inl.hpp"
 #include "device/cpu/dropout-inl.hpp"
 #include "device/cpu/simd-inl.hpp"
 
@@ -18,7 +19,9 @@ namespace gpt::HWY_NAMESPACE {
 constexpr float epsilon = 1e-5F;
 
 /// sum = x + delta, or x + delta·factor.
-HWY_INLINE void add_row(float* sum, const float* x, const float* delta, const float* factor, int64_t width) {
+template <class Element>
+HWY_INLINE void add_row(float* sum, const float* x, const Element* delta, const float* factor,
+                        int64_t width) {
   if (factor == nullptr) {
     for_vectors(
         0, width, [&](int64_t i) HWY_ATTR { store(hn::Add(load(x + i), load(delta + i)), sum + i); },
@@ -73,7 +76,9 @@ HWY_INLINE float row_variance(const float* x, float mean, int64_t width) {
 }
 
 /// y = (x − mean)·rstd·weight + bias
-HWY_INLINE void norm_row(const NormForward& norm, float* y, const float* x, float mean, float rstd) {
+template <class Element>
+HWY_INLINE void norm_row(const NormForward<Element>& norm, Element* y, const float* x, float mean,
+                         float rstd) {
   const Vector center = broadcast(mean);
   const Vector scale = broadcast(rstd);
   const Vector zero = broadcast(0.0F);
@@ -92,7 +97,8 @@ HWY_INLINE void norm_row(const NormForward& norm, float* y, const float* x, floa
       });
 }
 
-void norm_forward_simd(const NormForward& norm, Range rows, float* factors) {
+template <class Element>
+HWY_INLINE void norm_forward_of(const NormForward<Element>& norm, Range rows, float* factors) {
   const int64_t width = norm.width;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const float* x = norm.x + row * width;
@@ -114,8 +120,9 @@ void norm_forward_simd(const NormForward& norm, Range rows, float* factors) {
 }
 
 /// What a row of the backward pass shares between its two sweeps.
+template <class Element>
 struct RowGradient {
-  const float* dy;
+  const Element* dy;
   const float* x;
   const float* weight;
   Vector center;
@@ -123,8 +130,9 @@ struct RowGradient {
 };
 
 /// First sweep: adds the row's part of the parameter gradients, and yields mean(dy·w) and mean(dy·w·x̂).
-HWY_INLINE void add_parameter_gradients(const RowGradient& row, int64_t width, float* d_weight, float* d_bias,
-                                        float& mean_gradient, float& mean_product) {
+template <class Element>
+HWY_INLINE void add_parameter_gradients(const RowGradient<Element>& row, int64_t width, float* d_weight,
+                                        float* d_bias, float& mean_gradient, float& mean_product) {
   Vector gradients = broadcast(0.0F);
   Vector products = broadcast(0.0F);
   for_vectors(
@@ -152,8 +160,9 @@ HWY_INLINE void add_parameter_gradients(const RowGradient& row, int64_t width, f
 }
 
 /// Second sweep: dx = or += rstd·(dy·w − mean(dy·w) − x̂·mean(dy·w·x̂)); d_delta = dx·factor.
-HWY_INLINE void write_input_gradient(const RowGradient& row, int64_t width, float mean_gradient,
-                                     float mean_product, bool accumulate, float* dx, float* d_delta,
+template <class Element>
+HWY_INLINE void write_input_gradient(const RowGradient<Element>& row, int64_t width, float mean_gradient,
+                                     float mean_product, bool accumulate, float* dx, Element* d_delta,
                                      const float* factor) {
   const Vector mean1 = broadcast(mean_gradient);
   const Vector mean2 = broadcast(mean_product);
@@ -181,17 +190,18 @@ HWY_INLINE void write_input_gradient(const RowGradient& row, int64_t width, floa
       });
 }
 
-void norm_backward_simd(const NormBackward& norm, Range rows, float* d_weight, float* d_bias,
-                        float* factors) {
+template <class Element>
+HWY_INLINE void norm_backward_of(const NormBackward<Element>& norm, Range rows, float* d_weight,
+                                 float* d_bias, float* factors) {
   const int64_t width = norm.width;
   std::fill_n(d_weight, round_up(width, 16), 0.0F);
   std::fill_n(d_bias, round_up(width, 16), 0.0F);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const RowGradient row{.dy = norm.dy + r * width,
-                          .x = norm.sum + r * width,
-                          .weight = norm.weight,
-                          .center = broadcast(norm.mean[r]),
-                          .scale = broadcast(norm.rstd[r])};
+    const RowGradient<Element> row{.dy = norm.dy + r * width,
+                                   .x = norm.sum + r * width,
+                                   .weight = norm.weight,
+                                   .center = broadcast(norm.mean[r]),
+                                   .scale = broadcast(norm.rstd[r])};
     float mean_gradient = 0.0F;
     float mean_product = 0.0F;
     add_parameter_gradients(row, width, d_weight, d_bias, mean_gradient, mean_product);
@@ -201,6 +211,21 @@ void norm_backward_simd(const NormBackward& norm, Range rows, float* d_weight, f
     write_input_gradient(row, width, mean_gradient, mean_product, norm.accumulate, norm.dx + r * width,
                          norm.d_delta == nullptr ? nullptr : norm.d_delta + r * width, factor);
   }
+}
+
+void norm_forward_f32(const NormForward<float>& norm, Range rows, float* factors) {
+  norm_forward_of(norm, rows, factors);
+}
+void norm_forward_bf16(const NormForward<bfloat16>& norm, Range rows, float* factors) {
+  norm_forward_of(norm, rows, factors);
+}
+void norm_backward_f32(const NormBackward<float>& norm, Range rows, float* d_weight, float* d_bias,
+                       float* factors) {
+  norm_backward_of(norm, rows, d_weight, d_bias, factors);
+}
+void norm_backward_bf16(const NormBackward<bfloat16>& norm, Range rows, float* d_weight, float* d_bias,
+                        float* factors) {
+  norm_backward_of(norm, rows, d_weight, d_bias, factors);
 }
 
 void add_partials_simd(float* out, const float* partial, int64_t count, int64_t stride, Range columns,
@@ -223,16 +248,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(norm_forward_simd);
-HWY_EXPORT(norm_backward_simd);
+HWY_EXPORT(norm_forward_f32);
+HWY_EXPORT(norm_forward_bf16);
+HWY_EXPORT(norm_backward_f32);
+HWY_EXPORT(norm_backward_bf16);
 HWY_EXPORT(add_partials_simd);
 
-void norm_forward(const NormForward& norm, Range rows, float* factors) {
-  HWY_DYNAMIC_DISPATCH(norm_forward_simd)(norm, rows, factors);
+void norm_forward(const NormForward<float>& norm, Range rows, float* factors) {
+  HWY_DYNAMIC_DISPATCH(norm_forward_f32)(norm, rows, factors);
+}
+void norm_forward(const NormForward<bfloat16>& norm, Range rows, float* factors) {
+  HWY_DYNAMIC_DISPATCH(norm_forward_bf16)(norm, rows, factors);
 }
 
-void norm_backward(const NormBackward& norm, Range rows, float* d_weight, float* d_bias, float* factors) {
-  HWY_DYNAMIC_DISPATCH(norm_backward_simd)(norm, rows, d_weight, d_bias, factors);
+void norm_backward(const NormBackward<float>& norm, Range rows, float* d_weight, float* d_bias,
+                   float* factors) {
+  HWY_DYNAMIC_DISPATCH(norm_backward_f32)(norm, rows, d_weight, d_bias, factors);
+}
+void norm_backward(const NormBackward<bfloat16>& norm, Range rows, float* d_weight, float* d_bias,
+                   float* factors) {
+  HWY_DYNAMIC_DISPATCH(norm_backward_bf16)(norm, rows, d_weight, d_bias, factors);
 }
 
 void add_partials(float* out, const float* partial, int64_t count, int64_t stride, Range columns,
