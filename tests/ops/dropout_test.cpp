@@ -57,22 +57,25 @@ TEST_CASE("attention's dropout does not depend on the micro-batch") {
   const int64_t positions = 37;
   const int64_t row = positions * 3 * 24;
   const Array qkv = random_floats(3 * row, 1);
-  const auto run = [&](int64_t begin, int64_t count) {
-    Dropout part = dropping;
-    part.first_sequence += begin;
-    const Array piece(qkv.begin() + begin * row, qkv.begin() + (begin + count) * row);
-    const Guarded y(DType::f32, {count, positions, 24});
-    const Guarded log_sum(DType::f32, {count, 3, positions});
-    const auto& device = devices().back();
-    device->ops().attention(y, log_sum, Guarded({count, positions, 72}, piece), 3, part,
-                            *device->make_queue());
-    return y.values();
-  };
-  const Array whole = run(0, 3);
-  Array pieces = run(0, 1);
-  const Array rest = run(1, 2);
-  pieces.insert(pieces.end(), rest.begin(), rest.end());
-  CHECK(pieces == whole);
+  for (DType type : float_types) {
+    INFO(name_of(type));
+    const auto run = [&](int64_t begin, int64_t count) {
+      Dropout part = dropping;
+      part.first_sequence += begin;
+      const Array piece(qkv.begin() + begin * row, qkv.begin() + (begin + count) * row);
+      const Guarded y(type, {count, positions, 24});
+      const Guarded log_sum(DType::f32, {count, 3, positions});
+      const auto& device = devices().back();
+      device->ops().attention(y, log_sum, Guarded(type, {count, positions, 72}, piece), 3, part,
+                              *device->make_queue());
+      return y.values();
+    };
+    const Array whole = run(0, 3);
+    Array pieces = run(0, 1);
+    const Array rest = run(1, 2);
+    pieces.insert(pieces.end(), rest.begin(), rest.end());
+    CHECK(pieces == whole);
+  }
 }
 
 TEST_CASE("dropout differs between sequences, sites, steps and seeds") {

@@ -18,60 +18,77 @@ AttentionShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout
       .positions = positions, .heads = heads, .head_size = width / heads, .dropout = plan_dropout(dropout)};
 }
 
+/// work(Element()) with the C++ type of activations of that dtype.
+template <class Work>
+void with_element_type(DType dtype, const Work& work) {
+  if (dtype == DType::bf16)
+    work(bfloat16());
+  else
+    work(float());
+}
+
 }  // namespace
 
 void CpuOps::attention(Tensor y, Tensor log_sum, Tensor qkv, int64_t heads, const Dropout& dropout, Queue&) {
-  require_f32("attention", {y, log_sum, qkv});
   const AttentionShape shape = shape_of(qkv, heads, dropout);
   expects(3 * y.size() == qkv.size() && log_sum.size() == qkv.rows() * heads);
-  const AttentionForward forward{
-      .y = y.data<float>(), .log_sum = log_sum.data<float>(), .qkv = qkv.data<float>(), .shape = shape};
   scratch_.reserve(attention_forward_scratch(shape));
-  parallel_ranges(threads_, qkv.dim(0) * heads, 1,
-                  [&](Range range, int thread) { attention_forward(forward, range, scratch_.of(thread)); });
+  with_element_type(qkv.dtype(), [&]<class Element>(Element) {
+    const AttentionForward<Element> forward{
+        .y = y.data<Element>(), .log_sum = log_sum.data<float>(), .qkv = qkv.data<Element>(), .shape = shape};
+    parallel_ranges(threads_, qkv.dim(0) * heads, 1,
+                    [&](Range range, int thread) { attention_forward(forward, range, scratch_.of(thread)); });
+  });
 }
 
 void CpuOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, Tensor log_sum, int64_t heads,
                                 const Dropout& dropout, Queue&) {
-  require_f32("attention_backward", {dqkv, dy, y, qkv, log_sum});
   const AttentionShape shape = shape_of(qkv, heads, dropout);
   expects(dqkv.size() == qkv.size() && 3 * y.size() == qkv.size() && dy.size() == y.size());
-  const AttentionBackward backward{.dqkv = dqkv.data<float>(),
-                                   .dy = dy.data<float>(),
-                                   .y = y.data<float>(),
-                                   .qkv = qkv.data<float>(),
-                                   .log_sum = log_sum.data<float>(),
-                                   .shape = shape};
   scratch_.reserve(attention_backward_scratch(shape));
-  parallel_ranges(threads_, qkv.dim(0) * heads, 1, [&](Range range, int thread) {
-    gpt::attention_backward(backward, range, scratch_.of(thread));
+  with_element_type(qkv.dtype(), [&]<class Element>(Element) {
+    const AttentionBackward<Element> backward{.dqkv = dqkv.data<Element>(),
+                                              .dy = dy.data<Element>(),
+                                              .y = y.data<Element>(),
+                                              .qkv = qkv.data<Element>(),
+                                              .log_sum = log_sum.data<float>(),
+                                              .shape = shape};
+    parallel_ranges(threads_, qkv.dim(0) * heads, 1, [&](Range range, int thread) {
+      gpt::attention_backward(backward, range, scratch_.of(thread));
+    });
   });
 }
 
 void CpuOps::attention_cached(Tensor y, Tensor keys, Tensor values, Tensor qkv, int64_t position,
                               int64_t heads, Queue&) {
-  require_f32("attention_cached", {y, keys, values, qkv});
   const int64_t width = y.columns();
   const int64_t count = y.rows();
   const int64_t head_size = width / heads;
   expects(qkv.size() == 3 * y.size() && keys.columns() == width && values.columns() == width);
   expects(position >= 0 && position + count <= keys.rows() && width % heads == 0);
-  const float* fresh = qkv.data<float>();
-  for (int64_t i = 0; i < count; ++i) {
-    const float* row = fresh + i * 3 * width;
-    std::copy_n(row + width, width, keys.data<float>() + (position + i) * width);
-    std::copy_n(row + 2 * width, width, values.data<float>() + (position + i) * width);
-  }
-  const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
   scratch_.reserve(position + count);
-  parallel_ranges(threads_, count * heads, 1, [&](Range range, int thread) {
-    for (int64_t item = range.begin; item < range.end; ++item) {
-      const int64_t i = item / heads;
-      const int64_t column = item % heads * head_size;
-      attend(y.data<float>() + i * width + column, fresh + i * 3 * width + column,
-             keys.data<float>() + column, values.data<float>() + column, position + i + 1, width, head_size,
-             scale, scratch_.of(thread));
+  with_element_type(qkv.dtype(), [&]<class Element>(Element) {
+    const Element* fresh = qkv.data<Element>();
+    for (int64_t i = 0; i < count; ++i) {
+      const Element* row = fresh + i * 3 * width;
+      std::copy_n(row + width, width, keys.data<Element>() + (position + i) * width);
+      std::copy_n(row + 2 * width, width, values.data<Element>() + (position + i) * width);
     }
+    parallel_ranges(threads_, count * heads, 1, [&](Range range, int thread) {
+      for (int64_t item = range.begin; item < range.end; ++item) {
+        const int64_t i = item / heads;
+        const int64_t column = item % heads * head_size;
+        const AttentionSingle<Element> single{.y = y.data<Element>() + i * width + column,
+                                              .q = fresh + i * 3 * width + column,
+                                              .keys = keys.data<Element>() + column,
+                                              .values = values.data<Element>() + column,
+                                              .count = position + i + 1,
+                                              .stride = width,
+                                              .head_size = head_size,
+                                              .scale = 1.0F / std::sqrt(static_cast<float>(head_size))};
+        attend(single, scratch_.of(thread));
+      }
+    });
   });
 }
 

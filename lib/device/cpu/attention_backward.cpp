@@ -49,7 +49,8 @@ struct BackwardScratch {
   float* dropout;
 };
 
-HWY_INLINE float dot(const float* a, const float* b, int64_t size) {
+template <class Element>
+HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
   Vector sum = broadcast(0.0F);
   for_vectors(
       0, size, [&](int64_t i) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); },
@@ -84,20 +85,8 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
   }
 }
 
-/// Copies packed rows back to rows of head_size, `stride` apart, times `scale`.
-HWY_INLINE void unpack_rows(float* out, int64_t stride, const float* in, int64_t rows,
-                            const AttentionShape& shape, float scale) {
-  const Vector factor = broadcast(scale);
-  for (int64_t i = 0; i < rows; ++i) {
-    const float* from = in + i * shape.padded();
-    float* to = out + i * stride;
-    for_vectors(
-        0, shape.head_size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
-        [&](int64_t d, int64_t n) HWY_ATTR { store_n(hn::Mul(load(from + d), factor), to + d, n); });
-  }
-}
-
-void backward_head(const AttentionBackward& attention, int64_t index, const BackwardScratch& s) {
+template <class Element>
+void backward_head(const AttentionBackward<Element>& attention, int64_t index, const BackwardScratch& s) {
   const AttentionShape& shape = attention.shape;
   const int64_t positions = shape.positions;
   const int64_t sequence = index / shape.heads;
@@ -106,8 +95,8 @@ void backward_head(const AttentionBackward& attention, int64_t index, const Back
   const int64_t padded = shape.padded();
   const int64_t begin = sequence * positions * 3 * width + head * shape.head_size;
   const int64_t begin_y = sequence * positions * width + head * shape.head_size;
-  const float* q = attention.qkv + begin;
-  float* dq = attention.dqkv + begin;
+  const Element* q = attention.qkv + begin;
+  Element* dq = attention.dqkv + begin;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
   pack_rows(s.keys, q + width, 3 * width, positions, shape, 1.0F);
   pack_rows(s.values, q + 2 * width, 3 * width, positions, shape, 1.0F);
@@ -116,8 +105,8 @@ void backward_head(const AttentionBackward& attention, int64_t index, const Back
 
   for (int64_t first = 0; first < positions; first += attention_tile) {
     const int64_t queries = std::min(attention_tile, positions - first);
-    const float* dy = attention.dy + begin_y + first * width;
-    const float* y = attention.y + begin_y + first * width;
+    const Element* dy = attention.dy + begin_y + first * width;
+    const Element* y = attention.y + begin_y + first * width;
     pack_query_tile(s.queries, s.queries_transposed, q + first * 3 * width, 3 * width, queries, shape, scale);
     pack_query_tile(s.dy, s.dy_transposed, dy, width, queries, shape, 1.0F);
     for (int64_t i = 0; i < queries; ++i) s.dy_dot_y[i] = dot(dy + i * width, y + i * width, shape.head_size);
@@ -144,10 +133,19 @@ void backward_head(const AttentionBackward& attention, int64_t index, const Back
   unpack_rows(dq + 2 * width, 3 * width, s.d_values, positions, shape, 1.0F);
 }
 
-void attention_backward_simd(const AttentionBackward& attention, Range heads, float* scratch) {
+template <class Element>
+void backward_heads(const AttentionBackward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
   const BackwardScratch places(cursor, attention.shape);
   for (int64_t index = heads.begin; index < heads.end; ++index) backward_head(attention, index, places);
+}
+
+void attention_backward_f32(const AttentionBackward<float>& attention, Range heads, float* scratch) {
+  backward_heads(attention, heads, scratch);
+}
+
+void attention_backward_bf16(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch) {
+  backward_heads(attention, heads, scratch);
 }
 
 int64_t attention_backward_scratch_simd(const AttentionShape& shape) {
@@ -162,11 +160,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(attention_backward_simd);
+HWY_EXPORT(attention_backward_f32);
+HWY_EXPORT(attention_backward_bf16);
 HWY_EXPORT(attention_backward_scratch_simd);
 
-void attention_backward(const AttentionBackward& attention, Range heads, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(attention_backward_simd)(attention, heads, scratch);
+void attention_backward(const AttentionBackward<float>& attention, Range heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_backward_f32)(attention, heads, scratch);
+}
+
+void attention_backward(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_backward_bf16)(attention, heads, scratch);
 }
 
 int64_t attention_backward_scratch(const AttentionShape& shape) {

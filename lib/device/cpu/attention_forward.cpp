@@ -75,13 +75,14 @@ struct ForwardScratch {
   float* dropout;
 };
 
-void forward_head(const AttentionForward& attention, int64_t index, const ForwardScratch& s) {
+template <class Element>
+void forward_head(const AttentionForward<Element>& attention, int64_t index, const ForwardScratch& s) {
   const AttentionShape& shape = attention.shape;
   const int64_t sequence = index / shape.heads;
   const int64_t head = index % shape.heads;
   const int64_t width = shape.width();
   const int64_t padded = shape.padded();
-  const float* q = attention.qkv + sequence * shape.positions * 3 * width + head * shape.head_size;
+  const Element* q = attention.qkv + sequence * shape.positions * 3 * width + head * shape.head_size;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
   pack_rows(s.keys, q + width, 3 * width, shape.positions, shape, 1.0F);
   pack_rows(s.values, q + 2 * width, 3 * width, shape.positions, shape, 1.0F);
@@ -107,18 +108,26 @@ void forward_head(const AttentionForward& attention, int64_t index, const Forwar
     }
 
     for (int64_t i = 0; i < queries; ++i) {
-      scale_row(s.output + i * padded, 1.0F / softmax.sum[i], padded);
-      std::copy_n(s.output + i * padded, shape.head_size,
-                  attention.y + (sequence * shape.positions + first + i) * width + head * shape.head_size);
+      Element* y = attention.y + (sequence * shape.positions + first + i) * width + head * shape.head_size;
+      unpack_rows(y, width, s.output + i * padded, 1, shape, 1.0F / softmax.sum[i]);
       attention.log_sum[index * shape.positions + first + i] = softmax.largest[i] + std::log(softmax.sum[i]);
     }
   }
 }
 
-void attention_forward_simd(const AttentionForward& attention, Range heads, float* scratch) {
+template <class Element>
+void forward_heads(const AttentionForward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
   const ForwardScratch places(cursor, attention.shape);
   for (int64_t index = heads.begin; index < heads.end; ++index) forward_head(attention, index, places);
+}
+
+void attention_forward_f32(const AttentionForward<float>& attention, Range heads, float* scratch) {
+  forward_heads(attention, heads, scratch);
+}
+
+void attention_forward_bf16(const AttentionForward<bfloat16>& attention, Range heads, float* scratch) {
+  forward_heads(attention, heads, scratch);
 }
 
 int64_t attention_forward_scratch_simd(const AttentionShape& shape) {
@@ -133,11 +142,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(attention_forward_simd);
+HWY_EXPORT(attention_forward_f32);
+HWY_EXPORT(attention_forward_bf16);
 HWY_EXPORT(attention_forward_scratch_simd);
 
-void attention_forward(const AttentionForward& attention, Range heads, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(attention_forward_simd)(attention, heads, scratch);
+void attention_forward(const AttentionForward<float>& attention, Range heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_forward_f32)(attention, heads, scratch);
+}
+
+void attention_forward(const AttentionForward<bfloat16>& attention, Range heads, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(attention_forward_bf16)(attention, heads, scratch);
 }
 
 int64_t attention_forward_scratch(const AttentionShape& shape) {

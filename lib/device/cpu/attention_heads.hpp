@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/bfloat16.hpp"
 #include "base/integers.hpp"
 #include "device/cpu/dropout.hpp"
 
@@ -25,31 +26,47 @@ struct AttentionShape {
 int64_t attention_forward_scratch(const AttentionShape& shape);
 int64_t attention_backward_scratch(const AttentionShape& shape);
 
-/// Arguments of Ops::attention.
+/// Arguments of Ops::attention; activations are of type Element, arithmetic is in f32.
+template <class Element>
 struct AttentionForward {
-  float* y;
+  Element* y;
   float* log_sum;
-  const float* qkv;
+  const Element* qkv;
   AttentionShape shape;
 };
 
 /// Arguments of Ops::attention_backward.
+template <class Element>
 struct AttentionBackward {
-  float* dqkv;
-  const float* dy;
-  const float* y;
-  const float* qkv;
+  Element* dqkv;
+  const Element* dy;
+  const Element* y;
+  const Element* qkv;
   const float* log_sum;
   AttentionShape shape;
 };
 
 /// Head i of the batch is head i % H of sequence i / H.
-void attention_forward(const AttentionForward& attention, Range heads, float* scratch);
-void attention_backward(const AttentionBackward& attention, Range heads, float* scratch);
+void attention_forward(const AttentionForward<float>& attention, Range heads, float* scratch);
+void attention_forward(const AttentionForward<bfloat16>& attention, Range heads, float* scratch);
+void attention_backward(const AttentionBackward<float>& attention, Range heads, float* scratch);
+void attention_backward(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch);
 
-/// y = softmax(q·kᵀ·scale)·v of one query.  keys, values (count,head_size) with rows `stride` apart; `scores`
-/// is scratch of count
-void attend(float* y, const float* q, const float* keys, const float* values, int64_t count, int64_t stride,
-            int64_t head_size, float scale, float* scores);
+/// One query of one head, and the positions that it sees.
+template <class Element>
+struct AttentionSingle {
+  Element* y;             ///< (head_size)
+  const Element* q;       ///< (head_size)
+  const Element* keys;    ///< (count,head_size), rows `stride` apart
+  const Element* values;  ///< as keys
+  int64_t count;
+  int64_t stride;
+  int64_t head_size;
+  float scale;
+};
+
+/// y = softmax(q·kᵀ·scale)·v; `scores` is scratch of count floats
+void attend(const AttentionSingle<float>& attention, float* scores);
+void attend(const AttentionSingle<bfloat16>& attention, float* scores);
 
 }  // namespace gpt

@@ -9,12 +9,13 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/simd-inl.hpp"
+#include "device/cpu/bfloat16-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-HWY_INLINE float dot(const float* a, const float* b, int64_t size) {
+template <class Element>
+HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
   Vector sum = broadcast(0.0F);
   for_vectors(
       0, size, [&](int64_t i) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); },
@@ -41,24 +42,34 @@ HWY_INLINE float exponentiate(float* x, int64_t size) {
   return sum_lanes(sum) + rest;
 }
 
-void attend_simd(float* y, const float* q, const float* keys, const float* values, int64_t count,
-                 int64_t stride, int64_t head_size, float scale, float* scores) {
-  for (int64_t k = 0; k < count; ++k) scores[k] = dot(q, keys + k * stride, head_size) * scale;
-  const float inverse = 1.0F / exponentiate(scores, count);
+template <class Element>
+HWY_INLINE void attend_to_all(const AttentionSingle<Element>& attention, float* scores) {
+  const int64_t count = attention.count;
+  const int64_t stride = attention.stride;
+  const Element* values = attention.values;
+  for (int64_t k = 0; k < count; ++k)
+    scores[k] = dot(attention.q, attention.keys + k * stride, attention.head_size) * attention.scale;
+  const Vector inverse = broadcast(1.0F / exponentiate(scores, count));
   for_vectors(
-      0, head_size,
+      0, attention.head_size,
       [&](int64_t d) HWY_ATTR {
         Vector sum = broadcast(0.0F);
         for (int64_t k = 0; k < count; ++k)
           sum = hn::MulAdd(broadcast(scores[k]), load(values + k * stride + d), sum);
-        store(hn::Mul(sum, broadcast(inverse)), y + d);
+        store(hn::Mul(sum, inverse), attention.y + d);
       },
       [&](int64_t d, int64_t n) HWY_ATTR {
         Vector sum = broadcast(0.0F);
         for (int64_t k = 0; k < count; ++k)
           sum = hn::MulAdd(broadcast(scores[k]), load_n(values + k * stride + d, n), sum);
-        store_n(hn::Mul(sum, broadcast(inverse)), y + d, n);
+        store_n(hn::Mul(sum, inverse), attention.y + d, n);
       });
+}
+
+void attend_f32(const AttentionSingle<float>& attention, float* scores) { attend_to_all(attention, scores); }
+
+void attend_bf16(const AttentionSingle<bfloat16>& attention, float* scores) {
+  attend_to_all(attention, scores);
 }
 
 }  // namespace gpt::HWY_NAMESPACE
@@ -67,11 +78,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gpt {
 
-HWY_EXPORT(attend_simd);
+HWY_EXPORT(attend_f32);
+HWY_EXPORT(attend_bf16);
 
-void attend(float* y, const float* q, const float* keys, const float* values, int64_t count, int64_t stride,
-            int64_t head_size, float scale, float* scores) {
-  HWY_DYNAMIC_DISPATCH(attend_simd)(y, q, keys, values, count, stride, head_size, scale, scores);
+void attend(const AttentionSingle<float>& attention, float* scores) {
+  HWY_DYNAMIC_DISPATCH(attend_f32)(attention, scores);
+}
+
+void attend(const AttentionSingle<bfloat16>& attention, float* scores) {
+  HWY_DYNAMIC_DISPATCH(attend_bf16)(attention, scores);
 }
 
 }  // namespace gpt

@@ -7,6 +7,7 @@
 #endif
 
 #include "device/cpu/attention_heads.hpp"
+#include "device/cpu/bfloat16-inl.hpp"
 #include "device/cpu/dropout-inl.hpp"
 #include "device/cpu/tile_product-inl.hpp"
 
@@ -35,15 +36,16 @@ struct ScoreTile {
   }
 };
 
-/// Copies rows of head_size floats, `stride` apart, to rows of `padded` floats with zeros behind, times
+/// Copies rows of head_size elements, `stride` apart, to rows of `padded` floats with zeros behind, times
 /// `scale`.
-HWY_INLINE void pack_rows(float* out, const float* in, int64_t stride, int64_t rows,
+template <class Element>
+HWY_INLINE void pack_rows(float* out, const Element* in, int64_t stride, int64_t rows,
                           const AttentionShape& shape, float scale) {
   const int64_t padded = shape.padded();
   const int64_t size = shape.head_size;
   const Vector factor = broadcast(scale);
   for (int64_t i = 0; i < rows; ++i) {
-    const float* from = in + i * stride;
+    const Element* from = in + i * stride;
     float* to = out + i * padded;
     for_vectors(
         0, size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
@@ -52,8 +54,23 @@ HWY_INLINE void pack_rows(float* out, const float* in, int64_t stride, int64_t r
   }
 }
 
+/// Copies packed rows back to rows of head_size, `stride` apart, times `scale`.
+template <class Element>
+HWY_INLINE void unpack_rows(Element* out, int64_t stride, const float* in, int64_t rows,
+                            const AttentionShape& shape, float scale) {
+  const Vector factor = broadcast(scale);
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* from = in + i * shape.padded();
+    Element* to = out + i * stride;
+    for_vectors(
+        0, shape.head_size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
+        [&](int64_t d, int64_t n) HWY_ATTR { store_n(hn::Mul(load(from + d), factor), to + d, n); });
+  }
+}
+
 /// Packs a tile's rows and their transpose (padded, attention_tile); missing rows are zero.
-HWY_INLINE void pack_query_tile(float* packed, float* transposed, const float* in, int64_t stride,
+template <class Element>
+HWY_INLINE void pack_query_tile(float* packed, float* transposed, const Element* in, int64_t stride,
                                 int64_t rows, const AttentionShape& shape, float scale) {
   const int64_t padded = shape.padded();
   pack_rows(packed, in, stride, rows, shape, scale);
