@@ -85,7 +85,7 @@ std::vector<Entry> entries(TrainOptions& o) {
 
       {machine, "device", &o.device, "auto, cpu", Entry::Scope::machine},
       {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", Entry::Scope::machine},
-      {machine, "precision", &o.precision, "fp32"},
+      {machine, "precision", &o.precision, "activations and what matrix products read: fp32, bf16"},
       {machine, "reduction", &o.reduction,
        "of gradients: auto (measured); flat; hierarchical (in the node, then between); tree (same bits "
        "on any number of ranks)"},

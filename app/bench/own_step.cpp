@@ -67,14 +67,15 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup)
       queue_(device_->make_queue()),
       params_(setup.sharded ? memory_for(comm_, *device_) : *device_, DType::f32, {layout_.size()}),
       gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
+      weights_(*device_, params_, setup.type),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
-      model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences),
-             {.weights = params_, .matrices = params_, .gradients = gradients_}),
-      reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? *params_ : Tensor{},
+      model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences), weights_.with(gradients_)),
+      reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? &weights_ : nullptr,
                nullptr),
-      optimizer_(layout_, *device_, params_, gradients_, {}, reducer_.parts()),
+      optimizer_(layout_, *device_, weights_, gradients_, {}, reducer_.parts()),
       scalars_(*device_) {
   initialize_weights(layout_, setup.config, 1, params_);
+  weights_.refresh(*queue_);
   int32_t* const tokens = tokens_->data<int32_t>();
   for (int64_t i = 0; i < tokens_->size(); ++i)
     tokens[i] = static_cast<int32_t>(random_bits(1, static_cast<uint64_t>(i)) %

@@ -31,7 +31,8 @@ struct StepSetup {
   int threads = 1;
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
-  bool sharded = false;  ///< ZeRO-1: the optimizer's work is divided as plan.sharding says
+  DType type = DType::f32;  ///< of activations and what matrix products read
+  bool sharded = false;     ///< ZeRO-1: the optimizer's work is divided as plan.sharding says
 };
 
 /// Training steps of this program on random tokens.
@@ -63,7 +64,9 @@ private:
   SilentComm comm_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;
-  TensorBuffer params_, gradients_, tokens_;
+  TensorBuffer params_, gradients_;
+  MatrixWeights weights_;
+  TensorBuffer tokens_;
   Gpt model_;
   Reducer reducer_;
   AdamW optimizer_;

@@ -24,6 +24,7 @@ struct Generator::Impl {
   std::vector<Cache> caches;
   // One sequence of up to context new positions: x, middle (1,n,C) f32; the others as their names say.
   TensorBuffer x, middle, normed, mean, rstd, qkv, attended, branch, expanded_pre, expanded, logits;
+  TensorBuffer wide_logits;  // f32, where they are not
   std::vector<float> host_logits;
   std::vector<int32_t> tokens;  // the whole sequence
   int64_t window_start = 0;     // index in `tokens` of position 0
@@ -53,7 +54,8 @@ struct Generator::Impl {
     branch = TensorBuffer(device, dtype, {1, n, width});
     expanded_pre = TensorBuffer(device, dtype, {n, 4 * width});
     expanded = TensorBuffer(device, dtype, {n, 4 * width});
-    logits = TensorBuffer(device, DType::f32, {1, model.padded_vocabulary()});
+    logits = TensorBuffer(device, dtype, {1, model.padded_vocabulary()});
+    if (dtype != DType::f32) wide_logits = TensorBuffer(device, DType::f32, {1, model.padded_vocabulary()});
   }
 
   /// Reads the tokens from `first` on into the cache and leaves the logits after the last in host_logits.
@@ -89,7 +91,9 @@ struct Generator::Impl {
     }
     ops.add_norm(stream, norm, means, rstds, mid, added, weights.norm_weight, weights.norm_bias, {}, *queue);
     ops.linear(logits, {}, part(normed).slice({n - 1, n}), matrices.embedding, {}, Activation::none, *queue);
-    queue->copy(Tensor(host_logits.data(), DType::f32, {1, config.padded_vocabulary()}), logits);
+    if (*wide_logits) ops.cast(wide_logits, logits, *queue);
+    queue->copy(Tensor(host_logits.data(), DType::f32, {1, config.padded_vocabulary()}),
+                *wide_logits ? wide_logits : logits);
     queue->synchronize();
   }
 };

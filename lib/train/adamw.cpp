@@ -15,16 +15,17 @@ int64_t total_size(const std::vector<Range>& ranges) {
 
 }  // namespace
 
-AdamW::AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients,
+AdamW::AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
              const TrainOptions& options)
-    : AdamW(layout, device, params, gradients, options,
+    : AdamW(layout, device, weights, gradients, options,
             OwnedParts{.updated = {{{0, layout.size()}}}, .counted = {}}) {}
 
-AdamW::AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients,
+AdamW::AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
              const TrainOptions& options, const OwnedParts& owned)
     : layout_(layout),
       ops_(device.ops()),
-      params_(params),
+      params_(weights.params()),
+      copy_(weights.copy()),
       gradients_(gradients),
       sharded_(owned.sharded),
       m_(device, DType::f32, {total_size(owned.all_updated())}),
@@ -56,8 +57,8 @@ void AdamW::step(int64_t step, double learning_rate, Tensor scalars, const std::
       if (elements.empty()) return;
       const Range held{elements.begin + shift, elements.end + shift};
       rates.weight_decay = decay;
-      ops_.adamw(params_.flat(elements), {}, m_->flat(held), v_->flat(held), gradients_.flat(elements),
-                 scalars, rates, queue);
+      ops_.adamw(params_.flat(elements), copy_ ? copy_.flat(elements) : Tensor{}, m_->flat(held),
+                 v_->flat(held), gradients_.flat(elements), scalars, rates, queue);
     };
     for (const Section& section : layout_.sections()) {
       const Range both{std::max(range.begin, section.range.begin), std::min(range.end, section.range.end)};

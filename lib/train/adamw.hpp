@@ -2,6 +2,7 @@
 
 #include "device/device.hpp"
 #include "model/layout.hpp"
+#include "model/matrix_weights.hpp"
 #include "train/device_state.hpp"
 #include "train/options.hpp"
 #include "train/owned_parts.hpp"
@@ -15,13 +16,14 @@ namespace gpt {
 class AdamW {
 public:
   /// State for all elements.
-  AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients, const TrainOptions& options);
+  AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
+        const TrainOptions& options);
   /// State only for what this rank updates.
-  AdamW(const Layout& layout, Device& device, Tensor params, Tensor gradients, const TrainOptions& options,
-        const OwnedParts& owned);
+  AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
+        const TrainOptions& options, const OwnedParts& owned);
 
-  /// Updates `ranges` of the parameters from the gradients, each within one that this rank updates; nothing
-  /// happens when `scalars` says that they are not finite. @param step  from 0
+  /// Updates `ranges` of the parameters, and of their copy, from the gradients, each within one that this
+  /// rank updates; nothing happens when `scalars` says that they are not finite. @param step  from 0
   void step(int64_t step, double learning_rate, Tensor scalars, const std::vector<Range>& ranges,
             Queue& queue);
 
@@ -39,7 +41,7 @@ private:
 
   const Layout& layout_;
   Ops& ops_;
-  Tensor params_, gradients_;
+  Tensor params_, copy_, gradients_;  // copy_: bf16, or empty
   std::vector<Part> parts_;
   bool sharded_;
   TensorBuffer m_, v_;

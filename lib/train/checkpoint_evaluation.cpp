@@ -1,6 +1,6 @@
 #include "train/checkpoint_evaluation.hpp"
 
-#include "model/gpt.hpp"
+#include "model/matrix_weights.hpp"
 #include "train/checkpoint.hpp"
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
@@ -17,8 +17,9 @@ EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& c
                       world.rank(), world.size());
     load_device_state(file, layout, {whole_state("params", params)}, *queue);
   });
-  Gpt model(options.model, device, evaluator->micro_batch(),
-            {.weights = params, .matrices = params, .gradients = {}});
+  MatrixWeights weights(device, params, options.matrix_type());
+  weights.refresh(*queue);
+  Gpt model(options.model, device, evaluator->micro_batch(), weights.with({}));
   world.watchdog().enter(Phase::evaluation, 0);
   SectionListener nobody;
   return {.loss = evaluator->mean_loss(model, nobody, comm, *queue, world.watchdog()),

@@ -84,7 +84,7 @@ void validate_options(const TrainOptions& options) {
   validate_count("sample-tokens", options.sample_tokens, 0);
   validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
            options.threads);
-  validate_choice("precision", options.precision, {"fp32"});
+  validate_choice("precision", options.precision, {"fp32", "bf16"});
   validate_choice("device", options.device, {"auto", "cpu"});
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "device/dtype.hpp"
 #include "model/config.hpp"
 
 #include <cstdint>
@@ -50,8 +51,8 @@ struct TrainOptions {
   bool eval_only = false;
 
   // Machine
-  int64_t threads = 0;  ///< 0: this rank's share of the cores it may use
-  std::string precision = "fp32";
+  int64_t threads = 0;             ///< 0: this rank's share of the cores it may use
+  std::string precision = "fp32";  ///< fp32, bf16: activations and what matrix products read
   std::string device = "auto";
   std::string reduction = "auto";
   std::string inter = "auto";
@@ -61,6 +62,7 @@ struct TrainOptions {
   std::string node_layout;
   double bucket_mb = 4.0;
 
+  DType matrix_type() const { return precision == "bf16" ? DType::bf16 : DType::f32; }
   int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * 0x1p20); }
 
 private:

@@ -4,11 +4,11 @@
 
 namespace gpt {
 
-ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params,
+ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, MatrixWeights& weights,
                                  CommunicationQueue& communication)
     : buckets_(buckets),
       comm_(comm),
-      params_(params),
+      weights_(weights),
       communication_(communication),
       pending_(static_cast<size_t>(buckets.count())) {
   for (Pending& bucket : pending_) bucket.gathered = device.make_event();
@@ -17,8 +17,8 @@ ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& dev
 void ParameterGather::start(int64_t bucket, Queue& compute) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   expects(pending.compute == nullptr);
-  communication_.start(compute,
-                       [&](Queue& queue) { comm_.all_gather(params_.flat(buckets_[bucket]), queue); });
+  communication_.start(
+      compute, [&](Queue& queue) { comm_.all_gather(weights_.params().flat(buckets_[bucket]), queue); });
   communication_.record(*pending.gathered);
   pending.compute = &compute;
 }
@@ -27,6 +27,7 @@ void ParameterGather::wait(int64_t bucket) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   if (pending.compute == nullptr) return;
   communication_.wait(*pending.compute, *pending.gathered);
+  weights_.refresh(buckets_[bucket], *pending.compute);
   pending.compute = nullptr;
 }
 

@@ -2,6 +2,7 @@
 
 #include "comm/comm.hpp"
 #include "device/device.hpp"
+#include "model/matrix_weights.hpp"
 #include "train/buckets.hpp"
 #include "train/communication_queue.hpp"
 
@@ -16,14 +17,14 @@ namespace gpt {
 class ParameterGather {
 public:
   /// Keeps references to all of these.
-  ParameterGather(const Buckets& buckets, Comm& comm, Device& device, Tensor params,
+  ParameterGather(const Buckets& buckets, Comm& comm, Device& device, MatrixWeights& weights,
                   CommunicationQueue& communication);
 
   /// This rank's parts of the bucket are updated, on `compute`, where nothing may use the bucket from now on
   /// until wait().
   void start(int64_t bucket, Queue& compute);
 
-  /// Work given from now on to the queue that started it waits for the bucket.
+  /// Work given from now on to the queue that started it waits for the bucket, and for its copy.
   void wait(int64_t bucket);
   void wait_for_all();
 
@@ -35,7 +36,7 @@ private:
 
   const Buckets& buckets_;
   Comm& comm_;
-  Tensor params_;
+  MatrixWeights& weights_;
   CommunicationQueue& communication_;
   std::vector<Pending> pending_;  // of each bucket
 };

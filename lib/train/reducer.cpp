@@ -7,21 +7,21 @@
 namespace gpt {
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes)
-    : Reducer(layout, comm, device, gradients, bucket_bytes, {}, nullptr) {}
+    : Reducer(layout, comm, device, gradients, bucket_bytes, nullptr, nullptr) {}
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-                 Tensor sharded_params, GradientTree* tree)
+                 MatrixWeights* sharded, GradientTree* tree)
     : comm_(comm),
       ops_(device.ops()),
       gradients_(gradients),
       buckets_(layout, bucket_bytes),
-      parts_(sharded_params ? owned_parts(buckets_, comm) : all_parts(buckets_)),
+      parts_(sharded != nullptr ? owned_parts(buckets_, comm) : all_parts(buckets_)),
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
       reduced_(device.make_event()),
       communication_(device) {
-  if (parts_.sharded) gather_.emplace(buckets_, comm, device, sharded_params, communication_);
+  if (parts_.sharded) gather_.emplace(buckets_, comm, device, *sharded, communication_);
 }
 
 Write Reducer::begin_micro(bool last, Queue& compute) {

@@ -24,12 +24,12 @@ public:
   /// Every rank gets all sums.
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes);
 
-  /// @param sharded_params  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is
-  ///                        spread by update(). Empty: as above
-  /// @param tree            this rank's leaves, where `comm` sums along the tree over them; null: one sum of
-  ///                        its micro-batches
+  /// @param sharded  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is spread
+  ///                 by update(). Null: as above
+  /// @param tree     this rank's leaves, where `comm` sums along the tree over them; null: one sum of its
+  ///                 micro-batches
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-          Tensor sharded_params, GradientTree* tree);
+          MatrixWeights* sharded, GradientTree* tree);
 
   /// @param last  whether the gradients of the micro-batch that now begins are the step's last: only those
   ///              are reduced

@@ -87,6 +87,7 @@ struct Trainer::Impl {
   const Schedule schedule;
   std::unique_ptr<Queue> queue;
   TensorBuffer params, gradients;      // f32, flat
+  MatrixWeights weights;               // params, and their bf16 copy
   TensorBuffer inputs, targets;        // (this rank's sequences, T) i32
   std::optional<GradientTree> leaves;  // with --reduction tree
   Gpt model;
@@ -123,18 +124,18 @@ struct Trainer::Impl {
         queue(device.make_queue()),
         params(std::move(buffers.params)),
         gradients(std::move(buffers.gradients)),
+        weights(device, params, options.matrix_type()),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
         leaves(plan.leaves.empty() ? std::nullopt
                                    : std::optional<GradientTree>(std::in_place, device, gradients,
                                                                  plan.leaves, plan.all_leaves)),
-        model(options.model, device, plan.micro_batch,
-              {.weights = params, .matrices = params, .gradients = gradients}),
+        model(options.model, device, plan.micro_batch, weights.with(gradients)),
         clock(world.watchdog()),
         reducer(layout, comm, device, gradients, options.bucket_bytes(),
-                options.zero == "0" ? Tensor{} : *params, leaves ? &*leaves : nullptr),
+                options.zero == "0" ? nullptr : &weights, leaves ? &*leaves : nullptr),
         listener(reducer, world.watchdog()),
-        optimizer(layout, device, params, gradients, options, reducer.parts()),
+        optimizer(layout, device, weights, gradients, options, reducer.parts()),
         scalars(device),
         state(run.state) {
     reducer.measure(&clock);
@@ -143,10 +144,11 @@ struct Trainer::Impl {
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
     if (!start.start.file.empty()) load(start.start.file);
+    weights.refresh(*queue);
   }
 
   MemoryEstimate memory() const {
-    return {.parameters = params->bytes(),
+    return {.parameters = params->bytes() + weights.copy_bytes(),
             .gradients = gradients->bytes(),
             .optimizer = optimizer.state_bytes(),
             .tree = leaves ? leaves->bytes() : 0,
@@ -395,8 +397,7 @@ Trainer::Sample Trainer::sample(int64_t tokens) {
   const auto length = std::min<int64_t>(prompt_tokens, trainer.options.model.context);
   const std::vector<Token> prompt(window.begin(), window.begin() + length);
 
-  Generator generator(trainer.options.model, trainer.device,
-                      {.weights = trainer.params, .matrices = trainer.params, .gradients = {}},
+  Generator generator(trainer.options.model, trainer.device, trainer.weights.with({}),
                       trainer.dataset.tokenizer().vocabulary());
   generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   std::vector<Token> drawn;

@@ -40,14 +40,14 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
       queue_(device_->make_queue()),
       params_(*device_, DType::f32, {layout_.size()}),
       gradients_(*device_, DType::f32, {layout_.size()}),
-      model_(config(), *device_, options.micro_batch,
-             {.weights = params_, .matrices = params_, .gradients = gradients_}),
+      weights_(*device_, params_, options.type),
+      model_(config(), *device_, options.micro_batch, weights_.with(gradients_)),
       reducer_(layout_, comm, *device_, gradients_, static_cast<int64_t>(options.bucket_mb * 0x1p20),
-               options.sharded ? *params_ : Tensor{},
+               options.sharded ? &weights_ : nullptr,
                !options.leaves ? nullptr
                                : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
                                                 ceil_div(global_batch, options.micro_batch))),
-      optimizer_(layout_, *device_, params_, gradients_, optimizer_options(), reducer_.parts()),
+      optimizer_(layout_, *device_, weights_, gradients_, optimizer_options(), reducer_.parts()),
       scalars_(*device_),
       mine_(part_of(global_batch, comm.size(), comm.rank())) {
   if (tree_) {
@@ -58,6 +58,7 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
     initialize_weights(layout_, config(), 3, params_);
   else
     load_device_state(options.checkpoint, layout_, state(), *queue_);
+  weights_.refresh(*queue_);
   tokens_.resize(static_cast<size_t>(global_batch * (config().context + 1)));
   for (size_t i = 0; i < tokens_.size(); ++i)
     tokens_[i] = static_cast<int32_t>(random_bits(9, i) % static_cast<uint64_t>(config().vocabulary));

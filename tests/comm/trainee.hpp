@@ -27,8 +27,9 @@ struct Outcome {
 struct TraineeOptions {
   int64_t micro_batch = 2;
   double bucket_mb = 0.02;
-  bool sharded = false;  ///< ZeRO-1
-  bool leaves = false;   ///< each micro-batch is a leaf of the tree that the Comm sums along
+  bool sharded = false;     ///< ZeRO-1
+  DType type = DType::f32;  ///< of activations and what matrix products read
+  bool leaves = false;      ///< each micro-batch is a leaf of the tree that the Comm sums along
   /// What the optimizer is started with beside fixed weights: the files of a checkpoint, or empty.
   std::string checkpoint;
 };
@@ -64,6 +65,7 @@ private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_;
   TensorBuffer params_, gradients_;
+  MatrixWeights weights_;
   std::optional<GradientTree> tree_;
   Gpt model_;
   Reducer reducer_;

@@ -21,16 +21,17 @@ class Resume(SystemTest):
 
     def test_ten_and_ten_are_twenty(self):
         self.need_h5py()
-        for ranks in (1, 2, 3):
-            with self.subTest(ranks=ranks):
+        for ranks, precision in ((1, "fp32"), (2, "fp32"), (3, "fp32"), (2, "bf16")):
+            with self.subTest(ranks=ranks, precision=precision):
+                hard = HARD | {"precision": precision}
                 straight = self.train(
-                    self.data(), self.path(f"straight{ranks}"), ranks=ranks, steps=20, save_every=20, **HARD
+                    self.data(), self.path(f"straight{ranks}{precision}"), ranks=ranks, steps=20, save_every=20, **hard
                 )
-                out = self.path(f"cut{ranks}")
-                cut = self.train(self.data(), out, ranks=ranks, steps=10, save_every=10, log_samples=True, **HARD)
+                out = self.path(f"cut{ranks}{precision}")
+                cut = self.train(self.data(), out, ranks=ranks, steps=10, save_every=10, log_samples=True, **hard)
                 epochs = {epoch for by_rank in cut.windows().values() for _, _, epoch in sum(by_rank.values(), [])}
                 self.assertGreater(len(epochs), 1, "no epoch ended")
-                resumed = self.train(self.data(), out, ranks=ranks, steps=20, save_every=10, **HARD)
+                resumed = self.train(self.data(), out, ranks=ranks, steps=20, save_every=10, **hard)
                 self.assertEqual([event["step"] for event in resumed.events("resume")], [10])
                 self.assert_same_run(straight, resumed)
 

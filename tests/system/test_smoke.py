@@ -25,6 +25,20 @@ class Smoke(SystemTest):
         self.assertTrue(sample.out.lstrip().startswith("the"), str(sample))
         self.assertGreater(len(sample.out), 30)
 
+    def test_bf16_follows_fp32_and_either_resumes_the_other(self):
+        data, losses = self.synth(), {}
+        for precision in ("fp32", "bf16"):
+            run = self.train(data, self.path(precision), steps=40, save_every=40, precision=precision)
+            losses[precision] = [loss for _, loss in sorted(run.losses().items())]
+        far = max(abs(one - other) for one, other in zip(losses["fp32"], losses["bf16"], strict=True))
+        self.assertLess(far, 0.02)
+        self.assertGreater(far, 0.0)
+        for precision in ("fp32", "bf16"):
+            run = self.train(data, self.path(precision), steps=45, precision={"fp32": "bf16", "bf16": "fp32"}[precision])
+            self.assertEqual([event["step"] for event in run.events("resume")], [40])
+            last = [run.losses()[step] for step in sorted(run.losses())]
+            self.assertLess(abs(last[-1] - last[39]), 0.3)
+
     def test_a_synthetic_corpus_says_the_lowest_loss(self):
         data = self.synth()
         inspected = run("gpt_data", "inspect", "--data", data)
