@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* overview = R"(gpt_bench measures, alone or under mpirun or srun.
 
-  gpt_bench step      time of training steps, beside PyTorch's
+  gpt_bench step      time of training steps, beside PyTorch's, and where it goes
   gpt_bench comm      sums and copies over the ranks: time, bandwidth, and whether the sums are right
   gpt_bench scaling   training steps on 1, 2, 4, ... ranks
   gpt_bench model     predicts steps on many nodes; runs alone

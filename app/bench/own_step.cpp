@@ -1,6 +1,7 @@
 #include "bench/own_step.hpp"
 
 #include "base/philox.hpp"
+#include "bench/timed_ops.hpp"
 #include "train/flat_buffers.hpp"
 
 #include <algorithm>
@@ -57,11 +58,17 @@ private:
   std::vector<double> ready_;
 };
 
+std::unique_ptr<Device> make_device(int threads, OperatorTimes* times) {
+  std::unique_ptr<Device> device = make_cpu_device(threads);
+  if (times == nullptr) return device;
+  return std::make_unique<TimedDevice>(std::move(device), *times);
+}
+
 }  // namespace
 
-OwnStep::OwnStep(const World& world, const StepSetup& setup)
+OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times)
     : setup_(setup),
-      device_(make_cpu_device(setup.threads)),
+      device_(make_device(setup.threads, times)),
       comm_(make_comm(world, setup.plan)),
       layout_(setup.config),
       queue_(device_->make_queue()),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "bench/operator_times.hpp"
 #include "bench/silent_comm.hpp"
 #include "comm/comm.hpp"
 #include "device/device.hpp"
@@ -38,8 +39,8 @@ struct StepSetup {
 /// Training steps of this program on random tokens.
 class OwnStep {
 public:
-  /// Collective over the world.
-  OwnStep(const World& world, const StepSetup& setup);
+  /// Collective over the world. @param times  where given, of each operation while it is on; outlives this
+  OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times = nullptr);
 
   /// What one step took.
   struct Took {

@@ -1,13 +1,18 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/operator_table.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_step.hpp"
 #include "bench/progress.hpp"
 #include "bench/times.hpp"
 #include "train/threads.hpp"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -15,18 +20,30 @@ namespace {
 struct Options {
   std::string preset = "gpt2";
   int64_t context = 64;
-  int64_t global_batch = 4;
+  int64_t micro_batch = 0;
+  int64_t global_batch = 0;
   int64_t vocabulary = 50257;
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
+  bool operators = true;
+  std::string json;
   Peer peer;
 };
 
+/// Sequences of all ranks in a step.
+int64_t global_batch(const Options& options, int ranks) {
+  constexpr int64_t small = 4;
+  if (options.global_batch > 0) return options.global_batch;
+  return options.micro_batch > 0 ? options.micro_batch * ranks : std::max<int64_t>(small, ranks);
+}
+
 /// @throws Error(usage)
 void check(const Options& options, int ranks) {
-  validate(options.global_batch >= ranks, "--global-batch {}: use {} or more, one sequence a rank",
-           options.global_batch, ranks);
+  validate(options.micro_batch >= 0, "--micro-batch {}: use 1 or more, or 0 for all sequences of a rank",
+           options.micro_batch);
+  validate(options.global_batch == 0 || options.global_batch >= ranks,
+           "--global-batch {}: use {} or more, one sequence a rank, or 0", options.global_batch, ranks);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
   check_threads(options.threads);
@@ -50,53 +67,99 @@ std::optional<Peer> chosen_peer(const World& world, Peer peer) {
   return std::nullopt;
 }
 
-/// Step times, alternating with a peer's where there is one.
+/// What was measured, beside what.
+struct Measured {
+  Times own, peer;
+  StepProfile profile;  ///< the least times of steps whose operations were timed
+  Peaks peaks;
+};
+
+void print(const Measured& measured, const std::string& peer, int64_t tokens) {
+  print_row("gpt_mpi", measured.own, tokens);
+  if (peer.empty()) return;
+  print_row(peer, measured.peer, tokens);
+  fmt::print("  ratio of the least times: {:.2f}\n", measured.peer.least() / measured.own.least());
+}
+
+nlohmann::json times_json(const Times& times) {
+  return {{"times_s", times.all}, {"least_s", times.least()}, {"median_s", times.median()}};
+}
+
+/// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
 void measure(const World& world, const Options& options, const GptConfig& config) {
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
-  const int64_t sequences = part_of(options.global_batch, world.size(), world.rank()).size();
-  OwnStep own(world, {.config = config,
-                      .sequences = sequences,
-                      .micro_batch = sequences,
-                      .global_batch = options.global_batch,
-                      .threads = choice.threads,
-                      .plan = {}});
+  const int64_t batch = global_batch(options, world.size());
+  const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
+  OperatorTimes operators;
+  OwnStep own(world,
+              {.config = config,
+               .sequences = sequences,
+               .micro_batch = options.micro_batch > 0 ? options.micro_batch : sequences,
+               .global_batch = batch,
+               .threads = choice.threads,
+               .plan = {}},
+              &operators);
   std::optional<PeerStep> peer;
-  if (chosen) peer.emplace(*chosen, config, options.global_batch, options.steps, choice.threads);
+  if (chosen) peer.emplace(*chosen, config, batch, options.steps, choice.threads);
 
   own(Reducing::overlapped);  // first touch and creation of primitives
-  Times own_times, peer_times;
+  Measured measured;
   Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (int64_t step = 0; step < options.steps; ++step) own_times.add(own(Reducing::overlapped).seconds);
-    if (peer) peer_times.add(peer->round());
-    progress(fmt::format("{:.1f} ms a step", own_times.all.back() * 1e3));
+    for (int64_t step = 0; step < options.steps; ++step) measured.own.add(own(Reducing::overlapped).seconds);
+    if (peer) measured.peer.add(peer->round());
+    for (int64_t step = 0; options.operators && step < options.steps; ++step) {
+      operators.start();
+      StepProfile profile = operators.stop(own(Reducing::overlapped).seconds);
+      const bool first = measured.profile.operators.empty();
+      measured.profile = first ? std::move(profile) : least_of(measured.profile, profile);
+    }
+    if (options.operators) measured.peaks = best_of(measured.peaks, measure_peaks(choice.threads));
+    progress(fmt::format("{:.1f} ms a step", measured.own.all.back() * 1e3));
   }
   if (!world.is_root()) return;
-  const int64_t tokens = options.global_batch * options.context;
-  fmt::print("step: {}, batch {} x {}, fp32, {} rank{}, {} thread{} each\n", options.preset,
-             options.global_batch, options.context, world.size(), world.size() > 1 ? "s" : "", choice.threads,
+  const int64_t tokens = batch * options.context;
+  fmt::print("step: {}, batch {} x {}, fp32, {} rank{}, {} thread{} each\n", options.preset, batch,
+             options.context, world.size(), world.size() > 1 ? "s" : "", choice.threads,
              choice.threads > 1 ? "s" : "");
-  print_row("gpt_mpi", own_times, tokens);
-  if (!peer) return;
-  print_row(peer->name(), peer_times, tokens);
-  fmt::print("  ratio of the least times: {:.2f}\n", peer_times.least() / own_times.least());
+  print(measured, peer ? peer->name() : "", tokens);
+  if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
+  if (options.json.empty()) return;
+  nlohmann::json report = {{"preset", options.preset},
+                           {"context", options.context},
+                           {"global_batch", batch},
+                           {"ranks", world.size()},
+                           {"threads", choice.threads},
+                           {"tokens", tokens},
+                           {"gpt_mpi", times_json(measured.own)}};
+  if (peer) {
+    report["peer"] = times_json(measured.peer);
+    report["peer"]["name"] = peer->name();
+  }
+  if (options.operators)
+    report["operators"] = operators_json(measured.profile, measured.peaks, measured.own.least());
+  write_json(options.json, report);
 }
 
 }  // namespace
 
 ExitCode bench_step(World& world, const Arguments& arguments) {
   Options o;
-  CommandLine line("gpt_bench step: time of training steps, beside PyTorch's");
+  CommandLine line("gpt_bench step: time of training steps, beside PyTorch's, and where it goes");
   // clang-format off
   line.group("Options")
       ("preset", option(o.preset, "NAME"), "model")
       ("context", option(o.context, "N"), "positions a sequence")
-      ("global-batch", option(o.global_batch, "N"), "sequences a step")
+      ("micro-batch", option(o.micro_batch, "N"), "sequences of a rank at a time, at most; 0: all that it has")
+      ("global-batch", option(o.global_batch, "N"),
+       "sequences a step; 0: --micro-batch on every rank, 4 in all where that is 0, too")
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")
+      ("operators", option(o.operators, "true|false"), "also where the time goes, by operation, beside what this CPU can do")
+      ("json", option(o.json, "FILE"), "write the figures there")
       ("python", option(o.peer.python, "NAME"),
        "a Python with PyTorch to compare with (one rank only); auto: python3 if it has it; none: no comparison")
       ("peer-script", option(o.peer.script, "FILE"), "the peer's program")

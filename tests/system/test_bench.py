@@ -42,11 +42,56 @@ class Step(Bench):
             (("comm", "--memory", "--iterations", 3), "--memory lacks its value before --iterations"),
             (("comm", "walk"), "belongs to no option"),
             (("step", "--preset", "gpt9"), "gpt9"),
-            (("step", "--global-batch", 0), "--global-batch"),
+            (("step", "--global-batch", -1), "--global-batch"),
+            (("step", "--micro-batch", -1), "--micro-batch"),
             (("step", "--rounds", 0), "--rounds"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
+
+    def test_where_the_time_goes(self):
+        # char-cpu: 4 blocks of width 128; here 16 positions, a context of 8 and 64 tokens
+        flops = 16 * (6 * (4 * 12 * 128**2 + 64 * 128) + 6 * 4 * 128 * 8)
+        for ranks, words, calls in (
+            (None, ("--global-batch", 2), 1),
+            (None, ("--micro-batch", 2), 1),
+            (None, ("--micro-batch", 1, "--global-batch", 2), 2),
+            (2, ("--micro-batch", 2), 1),
+        ):
+            with self.subTest(words=words, ranks=ranks):
+                options = (*TINY_STEP[:6], *words, "--threads", 1, "--rounds", 2, "--steps", 2, "--python", "none")
+                done, figures = self.bench("step", *options, ranks=ranks)
+                self.assertEqual(figures["global_batch"], 2 * (ranks or 1))
+                self.assertEqual(len(figures["gpt_mpi"]["times_s"]), 4)
+                found = figures["operators"]
+                rows = {row["operation"]: row for row in found["operations"]}
+                self.assertAlmostEqual(sum(row["flops"] for row in rows.values()), flops)
+                self.assertEqual(found["product_flops"], flops)
+                self.assertEqual(rows["attention"]["calls"], 4 * calls)
+                self.assertEqual(rows["linear 128 x 512"]["flops"], 4 * 2 * 16 * 128 * 512)
+                # seven numbers of each parameter; the layout pads sections
+                parameters = 4 * (12 * 128**2 + 13 * 128) + (128 + 8 + 2) * 128
+                self.assertEqual(found["optimizer_bytes"] % 28, 0)
+                self.assertGreaterEqual(found["optimizer_bytes"], 28 * parameters)
+                self.assertLess(found["optimizer_bytes"], 28 * 1.05 * parameters)
+                share = sum(row["share"] for row in rows.values()) + found["between_s"] / found["step_s"]
+                self.assertAlmostEqual(share, 1, places=6)
+                bound = flops / found["peak_f32_flops"] + found["optimizer_bytes"] / found["peak_bytes_per_s"]
+                self.assertAlmostEqual(found["bound_s"] / bound, 1, places=6)
+                self.assertAlmostEqual(found["of_bound"], bound / figures["gpt_mpi"]["least_s"], places=6)
+                self.assertGreaterEqual(found["peak_bf16_flops"], 0.8 * found["peak_f32_flops"])
+                for name in (*rows, "between operations"):
+                    self.assertRegex(done.out, rf"(?m)^  {re.escape(name)} +\d* +[0-9.]+ +[0-9.]+ %")
+                self.assertRegex(done.out, r"(?m)^the bound is [0-9.]+ % of the least step of gpt_mpi, [0-9.]+ ms$")
+                order = [float(ms) for ms in re.findall(r"(?m)^  \S.* +\d+ +([0-9.]+) +[0-9.]+ % +[0-9.]+ G", done.out)]
+                self.assertEqual(len(order), len(rows))
+                self.assertEqual(order, sorted(order, reverse=True))
+
+    def test_without_operators(self):
+        done, figures = self.bench("step", *TINY_STEP, "--operators", "false", "--python", "none")
+        self.assertRegex(done.out, ROW)
+        self.assertNotIn("bound", done.out)
+        self.assertNotIn("operators", figures)
 
     def test_without_pytorch_it_is_timed_alone(self):
         python = self.path("bin") / "python3"

@@ -1,0 +1,111 @@
+#include "device/cpu/bfloat16_peak.hpp"
+
+#include "device/cpu/peak_rate.hpp"
+
+#include <array>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace gpt {
+
+#if defined(__x86_64__)
+namespace {
+
+/// Kept, so that the compiler cannot leave out what they come from.
+void keep(const float* values) { asm volatile("" : : "r"(values) : "memory"); }
+
+/// As the processor reads it: "Tile configuration" in Intel's manual, volume 1, section 18.3.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  std::array<uint8_t, 14> reserved{};
+  std::array<uint16_t, 16> row_bytes{};
+  std::array<uint8_t, 16> rows{};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+/// Tiles are state that Linux gives a process only when it asks.
+bool has_tiles() {
+  constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         syscall(SYS_arch_prctl, ask, tile_data) == 0;
+}
+
+/// @return floating-point operations done
+__attribute__((target("amx-tile,amx-bf16"))) double tile_products() {
+  constexpr int64_t rounds = 10'000;
+  constexpr uint8_t rows = 16;
+  constexpr uint16_t row_bytes = 64;
+  alignas(64) static constexpr std::array<uint16_t, 512> ones = [] {
+    std::array<uint16_t, 512> bits{};
+    bits.fill(0x3F80);
+    return bits;
+  }();
+  TileConfig config;
+  std::fill_n(config.rows.begin(), 8, rows);
+  std::fill_n(config.row_bytes.begin(), 8, row_bytes);
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_loadd(6, ones.data(), row_bytes);
+  _tile_loadd(7, ones.data(), row_bytes);
+  // Six sums: a product takes 16 cycles, and its result 52.
+  for (int64_t round = 0; round < rounds; ++round) {
+    _tile_dpbf16ps(0, 6, 7);
+    _tile_dpbf16ps(1, 6, 7);
+    _tile_dpbf16ps(2, 6, 7);
+    _tile_dpbf16ps(3, 6, 7);
+    _tile_dpbf16ps(4, 6, 7);
+    _tile_dpbf16ps(5, 6, 7);
+  }
+  _tile_release();
+  constexpr double flops_of_product = 2.0 * 16 * 16 * 32;
+  return 6 * flops_of_product * static_cast<double>(rounds);
+}
+
+/// @return floating-point operations done
+__attribute__((target("avx512f,avx512bf16"))) double pair_products() {
+  constexpr int64_t rounds = 60'000;
+  constexpr int chains = 24;  // a multiple of the pipes times the latency
+  // 1 · 1 + −1 · 1: sums stay what they are.
+  const auto left = reinterpret_cast<__m512bh>(_mm512_set1_epi32(static_cast<int>(0xBF803F80U)));
+  const auto right = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3F803F80));
+  __m512 sums[chains];
+#pragma GCC unroll 24
+  for (int i = 0; i < chains; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int64_t round = 0; round < rounds; ++round)
+#pragma GCC unroll 24
+    for (int i = 0; i < chains; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], left, right);
+#pragma GCC unroll 24
+  for (int i = 1; i < chains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  alignas(64) std::array<float, 16> result{};
+  _mm512_store_ps(result.data(), sums[0]);
+  keep(result.data());
+  constexpr double flops_of_vector = 2.0 * 2 * 16;
+  return chains * flops_of_vector * static_cast<double>(rounds);
+}
+
+}  // namespace
+
+double measure_bfloat16_flops(int threads) {
+  if (has_tiles()) return best_rate_of(threads, tile_products);
+  if (__builtin_cpu_supports("avx512bf16")) return best_rate_of(threads, pair_products);
+  return 0.0;
+}
+
+#else
+
+double measure_bfloat16_flops(int) { return 0.0; }
+
+#endif
+
+}  // namespace gpt
