@@ -1,19 +1,23 @@
+#include "device/cpu/cast.hpp"
+
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/elementwise.hpp"
 #include "device/cpu/parallel.hpp"
 
 namespace gpt {
 
-void CpuOps::cast(Tensor dst, Tensor src, Queue&) {
+void convert(Tensor dst, Tensor src, int threads) {
   expects(dst.size() == src.size());
   const bool rounds = src.dtype() == DType::f32 && dst.dtype() == DType::bf16;
   expects(rounds || (src.dtype() == DType::bf16 && dst.dtype() == DType::f32));
-  parallel_ranges(threads_, dst.size(), elementwise_grain, [&](Range range, int) {
+  parallel_ranges(threads, dst.size(), elementwise_grain, [&](Range range, int) {
     if (rounds)
       round_to_bfloat16(dst.data<bfloat16>() + range.begin, src.data<float>() + range.begin, range.size());
     else
       widen_bfloat16(dst.data<float>() + range.begin, src.data<bfloat16>() + range.begin, range.size());
   });
 }
+
+void CpuOps::cast(Tensor dst, Tensor src, Queue&) { convert(dst, src, threads_); }
 
 }  // namespace gpt

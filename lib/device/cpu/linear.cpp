@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-/// Calls work(begin of x's part, begin of y's part, elements) on all threads, for float or bfloat16.
+/// Calls work(part of y, part of x, elements) on all threads, for float or bfloat16.
 template <class Work>
 void by_element(int threads, Tensor y, Tensor x, const Work& work) {
   parallel_ranges(threads, y.size(), elementwise_grain, [&](Range range, int) {

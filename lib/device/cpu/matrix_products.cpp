@@ -1,6 +1,7 @@
 #include "device/cpu/matrix_products.hpp"
 
 #include "base/error.hpp"
+#include "device/cpu/cast.hpp"
 #include "device/cpu/elementwise.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -70,6 +71,17 @@ struct Key {
 
   auto operator<=>(const Key&) const = default;
 };
+
+/// oneDNN takes its threads from OpenMP's setting, and reports errors by exceptions of its own.
+template <class Work>
+void guarded(int threads, const Work& work) {
+  omp_set_num_threads(threads);
+  try {
+    work();
+  } catch (const dnnl::error& error) {
+    throw Error(fmt::format("oneDNN failed ({}): {}", static_cast<int>(error.status), error.what()));
+  }
+}
 
 }  // namespace
 
@@ -166,14 +178,19 @@ struct MatrixProducts::Impl {
 
   bool widens(const Tensor& operand) const { return operand.dtype() == DType::bf16 && !knows_bfloat16; }
 
-  /// dst = src, rounded or widened
-  void convert(Tensor dst, Tensor src) const {
-    parallel_ranges(threads, src.size(), elementwise_grain, [&](Range range, int) {
-      if (dst.dtype() == DType::bf16)
-        round_to_bfloat16(dst.data<bfloat16>() + range.begin, src.data<float>() + range.begin, range.size());
-      else
-        widen_bfloat16(dst.data<float>() + range.begin, src.data<bfloat16>() + range.begin, range.size());
+  /// out = x times w, as `kind` says, plus the bias if there is one.
+  void multiply(Kind kind, Tensor out, Tensor x, Tensor w, Tensor bias, const LinearShape& shape) {
+    Tensor product = out;
+    if (widens(x)) {
+      const auto wide = take<3>({x.size(), w.size(), out.size()});
+      convert(wide[0], x, threads);
+      convert(wide[1], w, threads);
+      x = wide[0], w = wide[1], product = wide[2];
+    }
+    guarded(threads, [&] {
+      find({kind, x.dtype(), static_cast<bool>(bias), shape}).run(stream, {product, x, w, bias});
     });
+    if (product.dtype() != out.dtype()) convert(out, product, threads);
   }
 
   Allocator* allocator;
@@ -185,54 +202,17 @@ struct MatrixProducts::Impl {
   Buffer scratch;  ///< gradients on their way to being added; bf16 operands, widened
 };
 
-namespace {
-
-/// oneDNN takes its threads from OpenMP's setting, and reports errors by exceptions of its own.
-template <class Work>
-void guarded(int threads, const Work& work) {
-  omp_set_num_threads(threads);
-  try {
-    work();
-  } catch (const dnnl::error& error) {
-    throw Error(fmt::format("oneDNN failed ({}): {}", static_cast<int>(error.status), error.what()));
-  }
-}
-
-}  // namespace
-
 MatrixProducts::MatrixProducts(Allocator& allocator, int threads) {
   guarded(threads, [&] { impl_ = std::make_unique<Impl>(allocator, threads); });
 }
 MatrixProducts::~MatrixProducts() = default;
 
 void MatrixProducts::forward(Tensor y, Tensor x, Tensor w, Tensor b, const LinearShape& shape) {
-  Impl& impl = *impl_;
-  Tensor product = y;
-  if (impl.widens(x)) {
-    const auto wide = impl.take<3>({x.size(), w.size(), y.size()});
-    impl.convert(wide[0], x);
-    impl.convert(wide[1], w);
-    x = wide[0], w = wide[1], product = wide[2];
-  }
-  guarded(impl.threads, [&] {
-    impl.find({Kind::forward, x.dtype(), static_cast<bool>(b), shape}).run(impl.stream, {product, x, w, b});
-  });
-  if (product.dtype() != y.dtype()) impl.convert(y, product);
+  impl_->multiply(Kind::forward, y, x, w, b, shape);
 }
 
 void MatrixProducts::backward_input(Tensor dx, Tensor dy, Tensor w, const LinearShape& shape) {
-  Impl& impl = *impl_;
-  Tensor product = dx;
-  if (impl.widens(dy)) {
-    const auto wide = impl.take<3>({dy.size(), w.size(), dx.size()});
-    impl.convert(wide[0], dy);
-    impl.convert(wide[1], w);
-    dy = wide[0], w = wide[1], product = wide[2];
-  }
-  guarded(impl.threads, [&] {
-    impl.find({Kind::backward_input, dy.dtype(), false, shape}).run(impl.stream, {product, dy, w});
-  });
-  if (product.dtype() != dx.dtype()) impl.convert(dx, product);
+  impl_->multiply(Kind::backward_input, dx, dy, w, {}, shape);
 }
 
 void MatrixProducts::backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, const LinearShape& shape,
@@ -245,8 +225,8 @@ void MatrixProducts::backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, 
                                      widens ? dy.size() : 0, widens ? x.size() : 0});
     if (accumulates) dw_written = parts[0], db_written = parts[1];
     if (widens) {
-      impl.convert(parts[2], dy);
-      impl.convert(parts[3], x);
+      convert(parts[2], dy, impl.threads);
+      convert(parts[3], x, impl.threads);
       dy = parts[2], x = parts[3];
     }
   }
