@@ -22,7 +22,8 @@ std::string fault_of(const Peer& peer) {
   return code == 0 ? "" : fmt::format("{} has no PyTorch", peer.python);
 }
 
-PeerStep::PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int64_t steps, int threads) {
+PeerStep::PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps,
+                   int threads) {
   std::vector<std::string> arguments = {peer.python, peer.script};
   const auto add = [&](const char* name, int64_t value) {
     arguments.push_back(std::string("--") + name);
@@ -36,6 +37,7 @@ PeerStep::PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int
   add("batch", batch);
   add("threads", threads);
   add("steps", steps);
+  if (type == DType::bf16) arguments.emplace_back("--bf16");
   if (peer.compiled) arguments.emplace_back("--compile");
   child_ = bp::child("/usr/bin/env", bp::args(arguments), bp::std_in<to_peer_, bp::std_out> from_peer_);
   name_ = read().at("peer").get<std::string>();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "device/dtype.hpp"
 #include "model/config.hpp"
 
 #include <boost/process/child.hpp>
@@ -24,7 +25,8 @@ std::string fault_of(const Peer& peer);
 /// Training steps in PyTorch, in a process of its own that computes only when asked.
 class PeerStep {
 public:
-  PeerStep(const Peer& peer, const GptConfig& config, int64_t batch, int64_t steps, int threads);
+  /// @param type  bf16: as PyTorch's autocast computes
+  PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps, int threads);
 
   const std::string& name() const { return name_; }
   /// Seconds of each step of one round.

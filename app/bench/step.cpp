@@ -23,6 +23,7 @@ struct Options {
   int64_t micro_batch = 0;
   int64_t global_batch = 0;
   int64_t vocabulary = 50257;
+  std::string precision = "fp32";
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
@@ -46,6 +47,8 @@ void check(const Options& options, int ranks) {
            "--global-batch {}: use {} or more, one sequence a rank, or 0", options.global_batch, ranks);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
+  validate(options.precision == "fp32" || options.precision == "bf16", "--precision {}: use fp32 or bf16",
+           options.precision);
   check_threads(options.threads);
 }
 
@@ -91,6 +94,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
   const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
+  const DType type = options.precision == "bf16" ? DType::bf16 : DType::f32;
   OperatorTimes operators;
   OwnStep own(world,
               {.config = config,
@@ -98,10 +102,11 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .micro_batch = options.micro_batch > 0 ? options.micro_batch : sequences,
                .global_batch = batch,
                .threads = choice.threads,
-               .plan = {}},
+               .plan = {},
+               .type = type},
               &operators);
   std::optional<PeerStep> peer;
-  if (chosen) peer.emplace(*chosen, config, batch, options.steps, choice.threads);
+  if (chosen) peer.emplace(*chosen, config, type, batch, options.steps, choice.threads);
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Measured measured;
@@ -120,8 +125,8 @@ void measure(const World& world, const Options& options, const GptConfig& config
   }
   if (!world.is_root()) return;
   const int64_t tokens = batch * options.context;
-  fmt::print("step: {}, batch {} x {}, fp32, {} rank{}, {} thread{} each\n", options.preset, batch,
-             options.context, world.size(), world.size() > 1 ? "s" : "", choice.threads,
+  fmt::print("step: {}, batch {} x {}, {}, {} rank{}, {} thread{} each\n", options.preset, batch,
+             options.context, options.precision, world.size(), world.size() > 1 ? "s" : "", choice.threads,
              choice.threads > 1 ? "s" : "");
   print(measured, peer ? peer->name() : "", tokens);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
@@ -129,6 +134,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   nlohmann::json report = {{"preset", options.preset},
                            {"context", options.context},
                            {"global_batch", batch},
+                           {"precision", options.precision},
                            {"ranks", world.size()},
                            {"threads", choice.threads},
                            {"tokens", tokens},
@@ -155,6 +161,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("global-batch", option(o.global_batch, "N"),
        "sequences a step; 0: --micro-batch on every rank, 4 in all where that is 0, too")
       ("vocab", option(o.vocabulary, "N"), "tokens")
+      ("precision", option(o.precision, "NAME"), "fp32, bf16")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")

@@ -58,6 +58,7 @@ public:
   void* allocate(int64_t bytes) override { return device_->allocate(bytes); }
   void release(void* data, int64_t bytes) override { device_->release(data, bytes); }
   std::string name() const override { return device_->name(); }
+  bool multiplies(DType type) const override { return device_->multiplies(type); }
   std::unique_ptr<Queue> make_queue() override { return device_->make_queue(); }
   std::unique_ptr<Queue> make_communication_queue() override { return device_->make_communication_queue(); }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }

@@ -14,6 +14,8 @@ namespace gpt {
 class Device : public Allocator {
 public:
   virtual std::string name() const = 0;  ///< for people: "CPU, 2 threads, AVX-512"
+  /// Whether it has instructions for products of that type, which are then the faster the smaller the type.
+  virtual bool multiplies(DType type) const = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
   /// For work that goes on beside the compute queue's: on the CPU it has its own thread.
   virtual std::unique_ptr<Queue> make_communication_queue() = 0;

@@ -47,6 +47,13 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
   if (!world.layout_split().empty()) console.say(world.layout_split());
 }
 
+void announce_precision(Console& console, const TrainOptions& options, const Device& device) {
+  if (!device.multiplies(options.matrix_type()))
+    console.say(
+        fmt::format("warning: --precision {}: this CPU has no instructions for it: right, but slower than fp32",
+                    options.precision));
+}
+
 void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {
   console.say(fmt::format("reduction: {}", comm.name()));
   if (const auto notice = idle_inter_notice(options, world.nodes())) console.say(*notice);

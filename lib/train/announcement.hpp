@@ -13,6 +13,9 @@ namespace gpt {
 /// Ranks, nodes, cores and threads, and what is odd about them. Collective.
 void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device);
 
+/// A warning where the device has no instructions for what --precision asks of it.
+void announce_precision(Console& console, const TrainOptions& options, const Device& device);
+
 /// How sums are formed, once what is summed is allocated.
 void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm);
 

@@ -48,6 +48,7 @@ Backend make_backend(Console& console, const World& world, const TrainOptions& g
                      ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
                      : make_comm(world, plan);
   announce_ranks(console, world, threads, *backend.device);
+  announce_precision(console, options, *backend.device);
   return backend;
 }
 

@@ -61,38 +61,38 @@ std::vector<Array> run_rows(Device& device, DType type) {
 }
 
 /// Every result of attention.
-std::vector<Array> run_attention(Device& device) {
+std::vector<Array> run_attention(Device& device, DType type) {
   Ops& ops = device.ops();
   const auto queue = device.make_queue();
-  const Guarded qkv = random_tensor({sequences, positions, 3 * width}, 5);
-  const Guarded dy = random_tensor({sequences, positions, width}, 6);
-  const Guarded attended(DType::f32, {sequences, positions, width});
+  const Guarded qkv = random_tensor({sequences, positions, 3 * width}, 5, type);
+  const Guarded dy = random_tensor({sequences, positions, width}, 6, type);
+  const Guarded attended(type, {sequences, positions, width});
   const Guarded log_sum(DType::f32, {sequences, heads, positions});
-  const Guarded dqkv(DType::f32, {sequences, positions, 3 * width});
+  const Guarded dqkv(type, {sequences, positions, 3 * width});
   ops.attention(attended, log_sum, qkv, heads, dropping, *queue);
   ops.attention_backward(dqkv, dy, attended, qkv, log_sum, heads, dropping, *queue);
   return values_of({&attended, &log_sum, &dqkv});
 }
 
 /// Every result of the matrix products, the classifier's among them.
-std::vector<Array> run_products(Device& device) {
+std::vector<Array> run_products(Device& device, DType type) {
   Ops& ops = device.ops();
   const auto queue = device.make_queue();
   constexpr int64_t rows = sequences * positions;
-  const Guarded x = random_tensor({rows, width}, 1);
-  const Guarded w = random_tensor({padded, width}, 2);
+  const Guarded x = random_tensor({rows, width}, 1, type);
+  const Guarded w = random_tensor({padded, width}, 2, type);
   const Guarded b = random_tensor({padded}, 3);
-  const Guarded y(DType::f32, {rows, padded});
-  const Guarded pre(DType::f32, {rows, padded});
+  const Guarded y(type, {rows, padded});
+  const Guarded pre(type, {rows, padded});
   ops.linear(y, pre, x, w, b, Activation::gelu, *queue);
-  const Guarded dx(DType::f32, {rows, width});
+  const Guarded dx(type, {rows, width});
   ops.linear_backward_input(dx, y, w, x, Activation::gelu, *queue);
   const Guarded dw = random_tensor({padded, width}, 4);
   const Guarded db = random_tensor({padded}, 5);
   ops.linear_backward_weight(dw, db, y, x, Write::accumulate, *queue);
   const Guarded loss(DType::f64, {1});
   Tensor(loss).data<double>()[0] = 0.0;
-  const Guarded d_hidden(DType::f32, {rows, width});
+  const Guarded d_hidden(type, {rows, width});
   const Guarded d_wte(DType::f32, {padded, width});
   ops.classifier(loss, d_hidden, d_wte, x, w, Guarded({rows}, random_tokens(rows, vocabulary, 6)), vocabulary,
                  0.1F, Write::overwrite, *queue);
@@ -103,21 +103,25 @@ std::vector<Array> run_products(Device& device) {
 
 TEST_CASE("operations give the same bits every time") {
   for (const auto& device : devices())
-    for (int i = 0; i < 3; ++i) {
-      for (DType type : float_types) CHECK(run_rows(*device, type) == run_rows(*device, type));
-      CHECK(run_attention(*device) == run_attention(*device));
-      CHECK(run_products(*device) == run_products(*device));
-    }
+    for (int i = 0; i < 3; ++i)
+      for (DType type : float_types) {
+        CHECK(run_rows(*device, type) == run_rows(*device, type));
+        CHECK(run_attention(*device, type) == run_attention(*device, type));
+        CHECK(run_products(*device, type) == run_products(*device, type));
+      }
 }
 
 TEST_CASE("operations without matrix products give the same bits with one and with two threads") {
-  for (DType type : float_types)
+  for (DType type : float_types) {
     CHECK(run_rows(*devices().front(), type) == run_rows(*devices().back(), type));
-  CHECK(run_attention(*devices().front()) == run_attention(*devices().back()));
+    CHECK(run_attention(*devices().front(), type) == run_attention(*devices().back(), type));
+  }
 }
 
 TEST_CASE("matrix products agree with one and with two threads") {
-  const auto one = run_products(*devices().front());
-  const auto two = run_products(*devices().back());
-  for (size_t i = 0; i < one.size(); ++i) CHECK(max_error(one[i], two[i]) < tolerance);
+  for (DType type : float_types) {
+    const auto one = run_products(*devices().front(), type);
+    const auto two = run_products(*devices().back(), type);
+    for (size_t i = 0; i < one.size(); ++i) CHECK(max_error(one[i], two[i]) < tolerance_of(type));
+  }
 }

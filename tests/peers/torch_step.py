@@ -56,6 +56,7 @@ def main():
     for name in ("layers", "heads", "width", "context", "vocabulary", "batch", "threads", "steps"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="products in bfloat16, by autocast")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
@@ -69,7 +70,8 @@ def main():
 
     def step():
         start = time.perf_counter()
-        loss = step_model(tokens[:, :-1], tokens[:, 1:])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
+            loss = step_model(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -79,7 +81,7 @@ def main():
 
     for _ in range(2):
         step()
-    print(json.dumps({"peer": f"PyTorch {torch.__version__}{' compiled' if args.compile else ''}"}), flush=True)
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}{' bf16' * args.bf16}{' compiled' * args.compile}"}), flush=True)
     for _ in sys.stdin:
         print(json.dumps([step() for _ in range(args.steps)]), flush=True)
 

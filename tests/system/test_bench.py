@@ -45,9 +45,24 @@ class Step(Bench):
             (("step", "--global-batch", -1), "--global-batch"),
             (("step", "--micro-batch", -1), "--micro-batch"),
             (("step", "--rounds", 0), "--rounds"),
+            (("step", "--precision", "fp8"), "--precision"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
+
+    def test_bf16_is_judged_by_its_own_peak(self):
+        words = ("--precision", "bf16", "--micro-batch", 2, "--threads", 1, "--rounds", 2, "--python", "none")
+        done, figures = self.bench("step", *TINY_STEP[:6], *words)
+        self.assertIn("batch 2 x 8, bf16, 1 rank", done.out)
+        self.assertEqual(figures["precision"], "bf16")
+        found = figures["operators"]
+        # seven numbers of each parameter and its copy
+        self.assertEqual(found["optimizer_bytes"] % 30, 0)
+        bound = found["product_flops"] / found["peak_bf16_flops"] + found["optimizer_bytes"] / found["peak_bytes_per_s"]
+        self.assertAlmostEqual(found["bound_s"] / bound, 1, places=6)
+        for row in found["operations"]:
+            if row["flops"] > 0:
+                self.assertEqual(row["operands"], "bf16", row)
 
     def test_where_the_time_goes(self):
         # char-cpu: 4 blocks of width 128; here 16 positions, a context of 8 and 64 tokens

@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import SystemTest, run
+from harness import Run, SystemTest, run
 
 
 class Smoke(SystemTest):
@@ -38,6 +38,21 @@ class Smoke(SystemTest):
             self.assertEqual([event["step"] for event in run.events("resume")], [40])
             last = [run.losses()[step] for step in sorted(run.losses())]
             self.assertLess(abs(last[-1] - last[39]), 0.3)
+
+    def test_bf16_without_its_instructions_is_right_and_warned_of(self):
+        data, losses, warning = self.synth(), {}, "warning: --precision bf16: this CPU has no instructions"
+        for limit in ("DEFAULT", "AVX512_CORE", "AVX2"):
+            out = self.path(limit)
+            done = self.start(data, out, steps=10, precision="bf16", environment={"ONEDNN_MAX_CPU_ISA": limit})
+            self.assertEqual(done.code, 0, str(done))
+            if limit == "AVX2":
+                self.assertEqual(done.out.count(warning), 1, str(done))
+            losses[limit] = [loss for _, loss in sorted(Run(out).losses().items())]
+        for limit in ("AVX512_CORE", "AVX2"):
+            far = max(abs(one - other) for one, other in zip(losses["DEFAULT"], losses[limit], strict=True))
+            self.assertLess(far, 0.02, limit)
+        wide = self.start(data, self.path("fp32"), steps=2, environment={"ONEDNN_MAX_CPU_ISA": "AVX2"})
+        self.assertNotIn("no instructions", wide.out)
 
     def test_a_synthetic_corpus_says_the_lowest_loss(self):
         data = self.synth()

@@ -10,16 +10,18 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/attention_tiles-inl.hpp"
+#include "device/cpu/attention_pairs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
 /// Where a thread's scratch holds what.
 struct BackwardScratch {
-  BackwardScratch(ScratchCursor& scratch, const AttentionShape& shape)
+  /// For words of so many terms.
+  BackwardScratch(ScratchCursor& scratch, const AttentionShape& shape, int64_t terms)
       : keys(scratch.take(shape.positions * shape.padded())),
         values(scratch.take(shape.positions * shape.padded())),
+        summed_keys(terms == 1 ? keys : scratch.take(ceil_div(shape.positions, terms) * shape.padded())),
         d_keys(scratch.take(shape.positions * shape.padded())),
         d_values(scratch.take(shape.positions * shape.padded())),
         queries(scratch.take(attention_tile * shape.padded())),
@@ -28,21 +30,24 @@ struct BackwardScratch {
         dy_transposed(scratch.take(shape.padded() * attention_tile)),
         d_queries(scratch.take(attention_tile * shape.padded())),
         scores(scratch.take(attention_tile * attention_tile)),
+        summed_scores(terms == 1 ? scores : scratch.take(attention_tile * attention_tile)),
         weights(scratch.take(attention_tile * attention_tile)),
         log_sum(scratch.take(attention_tile)),
         dy_dot_y(scratch.take(attention_tile)),
         dropout(scratch.take(dropout_tile_floats)) {}
 
-  float* keys;                ///< (T, padded)
+  float* keys;                ///< (T, padded) elements, and so on: words may hold two of them
   float* values;              ///< (T, padded)
+  float* summed_keys;         ///< (T, padded), for a product that sums over them
   float* d_keys;              ///< (T, padded)
   float* d_values;            ///< (T, padded)
-  float* queries;             ///< (tile, padded), times 1/√head_size
+  float* queries;             ///< (tile, padded)
   float* queries_transposed;  ///< (padded, tile)
   float* dy;                  ///< (tile, padded)
   float* dy_transposed;       ///< (padded, tile)
   float* d_queries;           ///< (tile, padded)
   float* scores;              ///< (tile, tile): scores, then their gradient
+  float* summed_scores;       ///< (tile, tile): gradient of the scores, for a product that sums over keys
   float* weights;             ///< (tile, tile): gradient of the weights, then the weights themselves
   float* log_sum;             ///< (tile)
   float* dy_dot_y;            ///< (tile)
@@ -60,15 +65,16 @@ HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
 
 /// weights p = exp(score − log_sum), times the dropout factor for the sum that gave y;
 /// d_score = p·(factor·d_weight − dy·y) (Dao et al. 2022, algorithm 4).
-template <bool kDiagonal>
-HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& tile, const float* factors) {
+template <class Words, bool kDiagonal>
+HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& tile, const float* factors,
+                                   float scale) {
   for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector log_sum = load(s.log_sum + q);
     const Vector dy_dot_y = load(s.dy_dot_y + q);
-    for (int64_t k = 0; k < keys; ++k) {
+    const auto differentiate = [&](int64_t k) HWY_ATTR {
       const int64_t place = k * attention_tile + q;
-      Vector weight = exponential(hn::Sub(load(s.scores + place), log_sum));
+      Vector weight = exponential(hn::Sub(scaled_score<Words>(load(s.scores + place), scale), log_sum));
       if constexpr (kDiagonal) weight = hn::IfThenElseZero(may_see(q, k), weight);
       Vector d_weight = load(s.weights + place);
       Vector kept = weight;
@@ -79,13 +85,21 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
       }
       Vector d_score = hn::Mul(weight, hn::Sub(d_weight, dy_dot_y));
       if constexpr (kDiagonal) d_score = hn::IfThenElseZero(may_see(q, k), d_score);
-      store(kept, s.weights + place);
-      store(d_score, s.scores + place);
+      // In place: what is shorter than a float falls on queries that are done.
+      Words::store_by_query(kept, s.weights + k * attention_tile, q);
+      if constexpr (Words::terms > 1) Words::store_by_query(d_score, s.scores + k * attention_tile, q);
+      return d_score;
+    };
+    for (int64_t k = 0; k < keys; k += Words::terms) {
+      Vector d_scores[Words::terms];
+      d_scores[0] = differentiate(k);
+      if constexpr (Words::terms > 1) d_scores[1] = k + 1 < keys ? differentiate(k + 1) : broadcast(0.0F);
+      Words::store_by_key(d_scores, s.summed_scores + k * attention_tile + q);
     }
   }
 }
 
-template <class Element>
+template <class Words, class Element>
 void backward_head(const AttentionBackward<Element>& attention, int64_t index, const BackwardScratch& s) {
   const AttentionShape& shape = attention.shape;
   const int64_t positions = shape.positions;
@@ -98,8 +112,10 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
   const Element* q = attention.qkv + begin;
   Element* dq = attention.dqkv + begin;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
-  pack_rows(s.keys, q + width, 3 * width, positions, shape, 1.0F);
-  pack_rows(s.values, q + 2 * width, 3 * width, positions, shape, 1.0F);
+  Words::pack_rows(s.keys, q + width, 3 * width, positions, shape, 1.0F);
+  Words::pack_rows(s.values, q + 2 * width, 3 * width, positions, shape, 1.0F);
+  if constexpr (Words::terms > 1)
+    Words::pack_summed_rows(s.summed_keys, q + width, 3 * width, positions, shape);
   std::fill_n(s.d_keys, positions * padded, 0.0F);
   std::fill_n(s.d_values, positions * padded, 0.0F);
 
@@ -107,8 +123,13 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
     const int64_t queries = std::min(attention_tile, positions - first);
     const Element* dy = attention.dy + begin_y + first * width;
     const Element* y = attention.y + begin_y + first * width;
-    pack_query_tile(s.queries, s.queries_transposed, q + first * 3 * width, 3 * width, queries, shape, scale);
-    pack_query_tile(s.dy, s.dy_transposed, dy, width, queries, shape, 1.0F);
+    const Element* q_tile = q + first * 3 * width;
+    pack_query_tile<Words>(s.queries, s.queries_transposed, q_tile, 3 * width, queries, shape, scale);
+    pack_query_tile<Words>(s.dy, s.dy_transposed, dy, width, queries, shape, 1.0F);
+    if constexpr (Words::terms > 1) {
+      Words::pack_summed_rows(s.queries, q_tile, 3 * width, queries, shape);
+      Words::pack_summed_rows(s.dy, dy, width, queries, shape);
+    }
     for (int64_t i = 0; i < queries; ++i) s.dy_dot_y[i] = dot(dy + i * width, y + i * width, shape.head_size);
     std::copy_n(attention.log_sum + index * positions + first, queries, s.log_sum);
     std::fill(s.dy_dot_y + queries, s.dy_dot_y + attention_tile, 0.0F);
@@ -116,41 +137,44 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
 
     for (int64_t key = 0; key <= first; key += attention_tile) {
       const ScoreTile tile{first, key, queries, std::min(attention_tile, positions - key)};
-      score_product(s.scores, tile, s.keys + key * padded, s.queries_transposed, shape);
-      score_product(s.weights, tile, s.values + key * padded, s.dy_transposed, shape);
+      score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
+      score_product<Words>(s.weights, tile, s.values + key * padded / Words::terms, s.dy_transposed, shape);
       const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
       if (tile.diagonal())
-        differentiate_tile<true>(s, tile, factors);
+        differentiate_tile<Words, true>(s, tile, factors, scale);
       else
-        differentiate_tile<false>(s, tile, factors);
-      sum_over_queries(s.d_values + key * padded, tile, s.weights, s.dy, shape);
-      sum_over_queries(s.d_keys + key * padded, tile, s.scores, s.queries, shape);
-      sum_over_keys(s.d_queries, tile, s.scores, s.keys + key * padded, shape, key > 0);
+        differentiate_tile<Words, false>(s, tile, factors, scale);
+      sum_over_queries<Words>(s.d_values + key * padded, tile, s.weights, s.dy, shape);
+      sum_over_queries<Words>(s.d_keys + key * padded, tile, s.scores, s.queries, shape);
+      sum_over_keys<Words>(s.d_queries, tile, s.summed_scores, s.summed_keys + key / Words::terms * padded,
+                           shape, key > 0);
     }
     unpack_rows(dq + first * 3 * width, 3 * width, s.d_queries, queries, shape, scale);
   }
-  unpack_rows(dq + width, 3 * width, s.d_keys, positions, shape, 1.0F);
+  unpack_rows(dq + width, 3 * width, s.d_keys, positions, shape, Words::scales_queries ? 1.0F : scale);
   unpack_rows(dq + 2 * width, 3 * width, s.d_values, positions, shape, 1.0F);
 }
 
-template <class Element>
+template <class Words, class Element>
 void backward_heads(const AttentionBackward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
-  const BackwardScratch places(cursor, attention.shape);
-  for (int64_t index = heads.begin; index < heads.end; ++index) backward_head(attention, index, places);
+  const BackwardScratch places(cursor, attention.shape, Words::terms);
+  for (int64_t index = heads.begin; index < heads.end; ++index)
+    backward_head<Words>(attention, index, places);
 }
 
 void attention_backward_f32(const AttentionBackward<float>& attention, Range heads, float* scratch) {
-  backward_heads(attention, heads, scratch);
+  backward_heads<SingleWords>(attention, heads, scratch);
 }
 
 void attention_backward_bf16(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch) {
-  backward_heads(attention, heads, scratch);
+  with_words_of_bfloat16([&]<class Words>(Words)
+                             HWY_ATTR { backward_heads<Words>(attention, heads, scratch); });
 }
 
 int64_t attention_backward_scratch_simd(const AttentionShape& shape) {
   ScratchCursor cursor(nullptr);
-  const BackwardScratch counted(cursor, shape);
+  const BackwardScratch counted(cursor, shape, 2);  // the most that any words need
   return cursor.taken();
 }
 

@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/attention_tiles-inl.hpp"
+#include "device/cpu/attention_pairs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -25,25 +25,33 @@ struct RunningSoftmax {
 
 /// Turns scores into weights relative to the largest score so far, times the dropout factors where there are
 /// any. kDiagonal: keys behind the query get weight zero.
-template <bool kDiagonal>
-HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const float* factors,
+template <class Words, bool kDiagonal>
+HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const float* factors, float scale,
                                   RunningSoftmax& softmax) {
+  const auto score_at = [&](int64_t place)
+                            HWY_ATTR { return scaled_score<Words>(load(scores + place), scale); };
   for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector before = load(softmax.largest + q);
     Vector largest = before;
     for (int64_t k = 0; k < keys; ++k) {
-      const Vector score = load(scores + k * attention_tile + q);
+      const Vector score = score_at(k * attention_tile + q);
       largest = hn::Max(largest, kDiagonal ? hn::IfThenElse(may_see(q, k), score, before) : score);
     }
     const Vector rescale = exponential(hn::Sub(before, largest));
     Vector sum = hn::Mul(load(softmax.sum + q), rescale);
-    for (int64_t k = 0; k < keys; ++k) {
-      float* place = scores + k * attention_tile + q;
-      Vector weight = exponential(hn::Sub(load(place), largest));
+    const auto exponentiate = [&](int64_t k) HWY_ATTR {
+      const int64_t place = k * attention_tile + q;
+      Vector weight = exponential(hn::Sub(score_at(place), largest));
       if constexpr (kDiagonal) weight = hn::IfThenElseZero(may_see(q, k), weight);
       sum = hn::Add(sum, weight);
-      store(factors == nullptr ? weight : hn::Mul(weight, load(factors + k * attention_tile + q)), place);
+      return factors == nullptr ? weight : hn::Mul(weight, load(factors + place));
+    };
+    for (int64_t k = 0; k < keys; k += Words::terms) {
+      Vector weights[Words::terms];
+      weights[0] = exponentiate(k);
+      if constexpr (Words::terms > 1) weights[1] = k + 1 < keys ? exponentiate(k + 1) : broadcast(0.0F);
+      Words::store_by_key(weights, scores + k * attention_tile + q);
     }
     store(largest, softmax.largest + q);
     store(sum, softmax.sum + q);
@@ -66,16 +74,16 @@ struct ForwardScratch {
         scores(scratch.take(attention_tile * attention_tile)),
         dropout(scratch.take(dropout_tile_floats)) {}
 
-  float* keys;                ///< (T, padded)
+  float* keys;                ///< (T, padded) elements, and so on: words may hold two of them
   float* values;              ///< (T, padded)
-  float* queries;             ///< (tile, padded), times 1/√head_size
+  float* queries;             ///< (tile, padded)
   float* queries_transposed;  ///< (padded, tile)
   float* output;              ///< (tile, padded)
   float* scores;              ///< (tile, tile)
   float* dropout;
 };
 
-template <class Element>
+template <class Words, class Element>
 void forward_head(const AttentionForward<Element>& attention, int64_t index, const ForwardScratch& s) {
   const AttentionShape& shape = attention.shape;
   const int64_t sequence = index / shape.heads;
@@ -84,27 +92,28 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
   const int64_t padded = shape.padded();
   const Element* q = attention.qkv + sequence * shape.positions * 3 * width + head * shape.head_size;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
-  pack_rows(s.keys, q + width, 3 * width, shape.positions, shape, 1.0F);
-  pack_rows(s.values, q + 2 * width, 3 * width, shape.positions, shape, 1.0F);
+  Words::pack_rows(s.keys, q + width, 3 * width, shape.positions, shape, 1.0F);
+  Words::pack_summed_rows(s.values, q + 2 * width, 3 * width, shape.positions, shape);
 
   for (int64_t first = 0; first < shape.positions; first += attention_tile) {
     const int64_t queries = std::min(attention_tile, shape.positions - first);
-    pack_query_tile(s.queries, s.queries_transposed, q + first * 3 * width, 3 * width, queries, shape, scale);
+    pack_query_tile<Words>(s.queries, s.queries_transposed, q + first * 3 * width, 3 * width, queries, shape,
+                           scale);
     RunningSoftmax softmax;
     std::fill_n(softmax.largest, attention_tile, -1e30F);
     std::fill_n(softmax.sum, attention_tile, 0.0F);
 
     for (int64_t key = 0; key <= first; key += attention_tile) {
       const ScoreTile tile{first, key, queries, std::min(attention_tile, shape.positions - key)};
-      score_product(s.scores, tile, s.keys + key * padded, s.queries_transposed, shape);
+      score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
       const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
       if (tile.diagonal())
-        exponentiate_tile<true>(s.scores, tile, factors, softmax);
+        exponentiate_tile<Words, true>(s.scores, tile, factors, scale, softmax);
       else
-        exponentiate_tile<false>(s.scores, tile, factors, softmax);
+        exponentiate_tile<Words, false>(s.scores, tile, factors, scale, softmax);
       if (key > 0)
         for (int64_t i = 0; i < queries; ++i) scale_row(s.output + i * padded, softmax.rescale[i], padded);
-      sum_over_keys(s.output, tile, s.scores, s.values + key * padded, shape, key > 0);
+      sum_over_keys<Words>(s.output, tile, s.scores, s.values + key / Words::terms * padded, shape, key > 0);
     }
 
     for (int64_t i = 0; i < queries; ++i) {
@@ -115,19 +124,20 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
   }
 }
 
-template <class Element>
+template <class Words, class Element>
 void forward_heads(const AttentionForward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
   const ForwardScratch places(cursor, attention.shape);
-  for (int64_t index = heads.begin; index < heads.end; ++index) forward_head(attention, index, places);
+  for (int64_t index = heads.begin; index < heads.end; ++index) forward_head<Words>(attention, index, places);
 }
 
 void attention_forward_f32(const AttentionForward<float>& attention, Range heads, float* scratch) {
-  forward_heads(attention, heads, scratch);
+  forward_heads<SingleWords>(attention, heads, scratch);
 }
 
 void attention_forward_bf16(const AttentionForward<bfloat16>& attention, Range heads, float* scratch) {
-  forward_heads(attention, heads, scratch);
+  with_words_of_bfloat16([&]<class Words>(Words)
+                             HWY_ATTR { forward_heads<Words>(attention, heads, scratch); });
 }
 
 int64_t attention_forward_scratch_simd(const AttentionShape& shape) {

@@ -36,22 +36,52 @@ struct ScoreTile {
   }
 };
 
-/// Copies rows of head_size elements, `stride` apart, to rows of `padded` floats with zeros behind, times
-/// `scale`.
-template <class Element>
-HWY_INLINE void pack_rows(float* out, const Element* in, int64_t stride, int64_t rows,
-                          const AttentionShape& shape, float scale) {
-  const int64_t padded = shape.padded();
-  const int64_t size = shape.head_size;
-  const Vector factor = broadcast(scale);
-  for (int64_t i = 0; i < rows; ++i) {
-    const Element* from = in + i * stride;
-    float* to = out + i * padded;
-    for_vectors(
-        0, size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
-        [&](int64_t d, int64_t n) HWY_ATTR { store(hn::Mul(load_n(from + d, n), factor), to + d); });
-    for (int64_t d = round_up(size, lanes); d < padded; d += lanes) store(broadcast(0.0F), to + d);
+/// Words of one f32 each, which a product multiplies one by one.
+struct SingleWords {
+  static constexpr int64_t terms = 1;
+  static constexpr bool scales_queries = true;
+
+  static HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
+    return hn::MulAdd(left, right, sum);
   }
+
+  /// Copies rows of head_size elements, `stride` apart, to rows of `padded` floats with zeros behind, times
+  /// `scale`.
+  template <class Element>
+  static HWY_INLINE void pack_rows(float* out, const Element* in, int64_t stride, int64_t rows,
+                                   const AttentionShape& shape, float scale) {
+    const int64_t padded = shape.padded();
+    const int64_t size = shape.head_size;
+    const Vector factor = broadcast(scale);
+    for (int64_t i = 0; i < rows; ++i) {
+      const Element* from = in + i * stride;
+      float* to = out + i * padded;
+      for_vectors(
+          0, size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
+          [&](int64_t d, int64_t n) HWY_ATTR { store(hn::Mul(load_n(from + d, n), factor), to + d); });
+      for (int64_t d = round_up(size, lanes); d < padded; d += lanes) store(broadcast(0.0F), to + d);
+    }
+  }
+
+  /// The same rows for a product that sums over them.
+  template <class Element>
+  static HWY_INLINE void pack_summed_rows(float* out, const Element* in, int64_t stride, int64_t rows,
+                                          const AttentionShape& shape) {
+    pack_rows(out, in, stride, rows, shape, 1.0F);
+  }
+
+  /// Weights of as many keys as a word has terms, for a product that sums over keys.
+  static HWY_INLINE void store_by_key(const Vector (&weights)[terms], float* place) {
+    store(weights[0], place);
+  }
+  /// Weights of a key's queries [q, q + lanes), for a product that sums over queries.
+  static HWY_INLINE void store_by_query(Vector weights, float* row, int64_t q) { store(weights, row + q); }
+};
+
+/// A score as the product gave it, times 1/√head_size where the queries did not bring that factor.
+template <class Words>
+HWY_INLINE Vector scaled_score(Vector score, float scale) {
+  return Words::scales_queries ? score : hn::Mul(score, broadcast(scale));
 }
 
 /// Copies packed rows back to rows of head_size, `stride` apart, times `scale`.
@@ -69,39 +99,44 @@ HWY_INLINE void unpack_rows(Element* out, int64_t stride, const float* in, int64
 }
 
 /// Packs a tile's rows and their transpose (padded, attention_tile); missing rows are zero.
-template <class Element>
+template <class Words, class Element>
 HWY_INLINE void pack_query_tile(float* packed, float* transposed, const Element* in, int64_t stride,
                                 int64_t rows, const AttentionShape& shape, float scale) {
-  const int64_t padded = shape.padded();
-  pack_rows(packed, in, stride, rows, shape, scale);
-  std::fill(packed + rows * padded, packed + attention_tile * padded, 0.0F);
-  transpose(transposed, attention_tile, packed, padded, round_up(rows, causal_group), padded);
+  const int64_t words = shape.padded() / Words::terms;
+  Words::pack_rows(packed, in, stride, rows, shape, scale);
+  std::fill(packed + rows * words, packed + attention_tile * words, 0.0F);
+  transpose(transposed, attention_tile, packed, words, round_up(rows, causal_group), words);
 }
 
 /// out(key, query) = Σ over d of rows(key, d)·columns(d, query)
+template <class Words>
 HWY_INLINE void score_product(float* out, const ScoreTile& tile, const float* rows, const float* columns,
                               const AttentionShape& shape) {
   const int64_t panel = 2 * lanes;
   for (int64_t q = 0; q < tile.padded_queries(); q += panel) {
     const int64_t width = std::min(panel, tile.padded_queries() - q);
-    tile_product(out + q, attention_tile, {rows, shape.padded(), 1}, columns + q, attention_tile,
-                 tile.keys_before(q + width), width, shape.head_size, false);
+    tile_product<Words>(out + q, attention_tile, {rows, shape.padded() / Words::terms, 1}, columns + q,
+                        attention_tile, tile.keys_before(q + width), width,
+                        ceil_div(shape.head_size, Words::terms), false);
   }
 }
 
 /// out(query, d) = or += Σ over keys of weights(key, query)·rows(key, d)
+template <class Words>
 HWY_INLINE void sum_over_keys(float* out, const ScoreTile& tile, const float* weights, const float* rows,
                               const AttentionShape& shape, bool accumulate) {
   const int64_t padded = shape.padded();
   const int64_t group = tile.diagonal() ? causal_group : attention_tile;
   for (int64_t q = 0; q < tile.queries; q += group) {
     const int64_t count = std::min(group, tile.queries - q);
-    tile_product(out + q * padded, padded, {weights + q, 1, attention_tile}, rows, padded, count, padded,
-                 tile.keys_before(q + count), accumulate);
+    tile_product<Words>(out + q * padded, padded, {weights + q, 1, Words::terms * attention_tile}, rows,
+                        padded, count, padded, ceil_div(tile.keys_before(q + count), Words::terms),
+                        accumulate);
   }
 }
 
 /// out(key, d) += Σ over queries of weights(key, query)·rows(query, d)
+template <class Words>
 HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float* weights, const float* rows,
                                  const AttentionShape& shape) {
   const int64_t padded = shape.padded();
@@ -109,8 +144,10 @@ HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float*
   for (int64_t k = 0; k < tile.keys; k += group) {
     const int64_t count = std::min(group, tile.keys - k);
     const int64_t first = tile.diagonal() ? k : 0;
-    tile_product(out + k * padded, padded, {weights + k * attention_tile + first, attention_tile, 1},
-                 rows + first * padded, padded, count, padded, tile.queries - first, true);
+    tile_product<Words>(out + k * padded, padded,
+                        {weights + k * attention_tile + first / Words::terms, attention_tile, 1},
+                        rows + first / Words::terms * padded, padded, count, padded,
+                        ceil_div(tile.queries - first, Words::terms), true);
   }
 }
 

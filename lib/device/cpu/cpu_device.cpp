@@ -46,6 +46,9 @@ public:
     return fmt::format("CPU, {} thread{}{}, {}", threads_, threads_ == 1 ? "" : "s", held_back,
                        instruction_set());
   }
+  bool multiplies(DType type) const override {
+    return type == DType::f32 || (type == DType::bf16 && has_bfloat16_instructions());
+  }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(threads_); }
   std::unique_ptr<Queue> make_communication_queue() override { return make_worker_queue(); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }

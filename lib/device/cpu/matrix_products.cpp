@@ -55,10 +55,10 @@ memory::desc matrix(DType type, int64_t rows, int64_t columns,
 }
 memory::desc row(int64_t size) { return {{size}, memory::data_type::f32, memory::format_tag::a}; }
 
-/// From AVX-512 on: with less, oneDNN 2.6 falls back on a reference implementation, or has none.
-bool has_bfloat16_products() {
-  constexpr auto least = static_cast<int>(dnnl::cpu_isa::avx512_core);
-  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & least) == least;
+/// A set of instructions has the bits of those that it contains.
+bool may_use(dnnl::cpu_isa instructions) {
+  const auto wanted = static_cast<int>(instructions);
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
 enum class Kind { forward, backward_input, backward_weight };
@@ -197,10 +197,13 @@ struct MatrixProducts::Impl {
   int threads;
   dnnl::engine engine;
   dnnl::stream stream;
-  bool knows_bfloat16 = has_bfloat16_products();
+  // With less, oneDNN 2.6 falls back on a reference implementation, or has none.
+  bool knows_bfloat16 = may_use(dnnl::cpu_isa::avx512_core);
   std::map<Key, Product> products;
   Buffer scratch;  ///< gradients on their way to being added; bf16 operands, widened
 };
+
+bool has_bfloat16_instructions() { return may_use(dnnl::cpu_isa::avx512_core_bf16); }
 
 MatrixProducts::MatrixProducts(Allocator& allocator, int threads) {
   guarded(threads, [&] { impl_ = std::make_unique<Impl>(allocator, threads); });

@@ -17,6 +17,10 @@ struct LinearShape {
   auto operator<=>(const LinearShape&) const = default;
 };
 
+/// Whether this CPU multiplies bf16 without widening it first, as far as oneDNN makes use of that
+/// (ONEDNN_MAX_CPU_ISA may hold it back).
+bool has_bfloat16_instructions();
+
 /// The products of linear layers by oneDNN. x, w, y and their gradients are all f32 or all bf16, b, dw and db
 /// f32; sums are formed in f32. What oneDNN prepares for a shape is kept, so that nothing is created for a
 /// shape that was seen before. Which of oneDNN's forms computes a product follows from the kind of product

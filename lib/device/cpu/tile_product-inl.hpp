@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-/// A matrix read element by element: a(i,k) = data[i·row + k·column].
+/// A matrix read word by word: a(i,k) = data[i·row + k·column].
 struct Elements {
   const float* data;
   int64_t row;
@@ -23,7 +23,7 @@ struct Elements {
 
 /// c(i,j) = or += Σ over k < depth of a(i,k)·b(k,j), for kRows rows and kVectors vectors of columns. The sums
 /// stay in registers.
-template <int kRows, int kVectors>
+template <class Words, int kRows, int kVectors>
 HWY_INLINE void product_block(float* c, int64_t c_stride, Elements a, const float* b, int64_t b_stride,
                               int64_t depth, bool accumulate) {
   Vector sum[kRows][kVectors];
@@ -40,7 +40,7 @@ HWY_INLINE void product_block(float* c, int64_t c_stride, Elements a, const floa
     for (int i = 0; i < kRows; ++i) {
       const Vector left = broadcast(a.data[i * a.row + k * a.column]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = Words::multiply_add(left, right[j], sum[i][j]);
     }
   }
 #pragma GCC unroll 12
@@ -52,27 +52,31 @@ HWY_INLINE void product_block(float* c, int64_t c_stride, Elements a, const floa
 /// Rows of a block: with two vectors of columns, what 32 (AVX-512, NEON) or 16 registers (AVX2, SSSE3) hold.
 inline constexpr int block_rows = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSSE3 ? 6 : 12;
 
-template <int kVectors>
+template <class Words, int kVectors>
 HWY_INLINE void product_panel(float* c, int64_t c_stride, Elements a, const float* b, int64_t b_stride,
                               int64_t rows, int64_t depth, bool accumulate) {
   int64_t i = 0;
   for (; i + block_rows <= rows; i += block_rows)
-    product_block<block_rows, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth,
-                                        accumulate);
+    product_block<Words, block_rows, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth,
+                                               accumulate);
   for (; i + 4 <= rows; i += 4)
-    product_block<4, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth, accumulate);
+    product_block<Words, 4, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth,
+                                      accumulate);
   for (; i < rows; ++i)
-    product_block<1, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth, accumulate);
+    product_block<Words, 1, kVectors>(c + i * c_stride, c_stride, a.from_row(i), b, b_stride, depth,
+                                      accumulate);
 }
 
-/// c = or += a·b.  c (rows,columns), b (depth,columns); columns is a multiple of the vector length
+/// c = or += a·b.  c (rows,columns), b (depth,columns); columns is a multiple of the vector length. What a
+/// word of a and b holds, and how two of them are multiplied, is a matter of Words.
+template <class Words>
 HWY_INLINE void tile_product(float* c, int64_t c_stride, Elements a, const float* b, int64_t b_stride,
                              int64_t rows, int64_t columns, int64_t depth, bool accumulate) {
   int64_t j = 0;
   for (; j + 2 * lanes <= columns; j += 2 * lanes)
-    product_panel<2>(c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);
+    product_panel<Words, 2>(c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);
   for (; j < columns; j += lanes)
-    product_panel<1>(c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);
+    product_panel<Words, 1>(c + j, c_stride, a, b + j, b_stride, rows, depth, accumulate);
 }
 
 /// out(j,i) = in(i,j).  rows and columns are multiples of 4
