@@ -154,7 +154,7 @@ int run(int argc, char** argv) {
   const gpt::TensorBuffer params(*device, gpt::DType::f32, {layout.size()});
   const auto queue = device->make_queue();
   gpt::load_device_state(file, layout, {gpt::whole_state("params", params)}, *queue);
-  gpt::Generator generator(header.model, *device, {.weights = params, .matrices = params, .gradients = {}},
+  gpt::Generator generator(header.model, *device, gpt::parameters_in(layout, params, {}),
                            tokenizer->vocabulary());
   print_samples(options, generator, *tokenizer, prompt);
   return 0;

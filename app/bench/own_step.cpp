@@ -72,17 +72,20 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
       comm_(make_comm(world, setup.plan)),
       layout_(setup.config),
       queue_(device_->make_queue()),
-      params_(setup.sharded ? memory_for(comm_, *device_) : *device_, DType::f32, {layout_.size()}),
+      weights_(setup.sharded
+                   ? Weights(layout_, *device_, owned_parts(Buckets(layout_, setup.bucket_bytes), comm_),
+                             SpreadWeights(layout_, setup.type, memory_for(comm_, *device_)))
+                   : Weights(layout_, *device_, setup.type)),
       gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
-      weights_(*device_, params_, setup.type),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
       model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences), weights_.with(gradients_)),
       reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? &weights_ : nullptr,
                nullptr),
       optimizer_(layout_, *device_, weights_, gradients_, {}, reducer_.parts()),
       scalars_(*device_) {
-  initialize_weights(layout_, setup.config, 1, params_);
-  weights_.refresh(*queue_);
+  set_initial_weights(weights_, layout_, setup.config, 1, *queue_);
+  weights_.round(*queue_);
+  if (weights_.is_divided()) reducer_.spread_params(*queue_);
   int32_t* const tokens = tokens_->data<int32_t>();
   for (int64_t i = 0; i < tokens_->size(); ++i)
     tokens[i] = static_cast<int32_t>(random_bits(1, static_cast<uint64_t>(i)) %

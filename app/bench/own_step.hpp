@@ -65,8 +65,8 @@ private:
   SilentComm comm_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;
-  TensorBuffer params_, gradients_;
-  MatrixWeights weights_;
+  Weights weights_;
+  TensorBuffer gradients_;
   TensorBuffer tokens_;
   Gpt model_;
   Reducer reducer_;

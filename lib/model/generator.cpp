@@ -20,7 +20,7 @@ struct Generator::Impl {
   Layout layout;
   Ops& ops;
   std::unique_ptr<Queue> queue;
-  ModelViews weights, matrices;
+  ModelViews weights;
   std::vector<Cache> caches;
   // One sequence of up to context new positions: x, middle (1,n,C) f32; the others as their names say.
   TensorBuffer x, middle, normed, mean, rstd, qkv, attended, branch, expanded_pre, expanded, logits;
@@ -37,8 +37,7 @@ struct Generator::Impl {
         layout(model),
         ops(device.ops()),
         queue(device.make_queue()),
-        weights(make_views(layout, model, parameters.weights)),
-        matrices(make_views(layout, model, parameters.matrices)),
+        weights(make_views(layout, model, parameters.matrices, parameters.vectors)),
         host_logits(static_cast<size_t>(model.padded_vocabulary())) {
     const DType dtype = parameters.matrices.dtype();
     const int64_t n = model.context, width = model.width;
@@ -72,25 +71,24 @@ struct Generator::Impl {
     const Tensor stream = sequence_part(x), mid = sequence_part(middle), norm = sequence_part(normed);
     const Tensor means = mean->slice({0, n}), rstds = rstd->slice({0, n}), added = sequence_part(branch);
 
-    ops.embed(stream, Tensor(tokens.data() + first, DType::i32, {1, n}), matrices.embedding,
-              matrices.positions, position, {}, *queue);
+    ops.embed(stream, Tensor(tokens.data() + first, DType::i32, {1, n}), weights.embedding, weights.positions,
+              position, {}, *queue);
     for (size_t layer = 0; layer < caches.size(); ++layer) {
       const BlockViews& w = weights.blocks[layer];
-      const BlockViews& m = matrices.blocks[layer];
       ops.add_norm(layer == 0 ? Tensor{} : stream, norm, means, rstds, layer == 0 ? stream : mid,
                    layer == 0 ? Tensor{} : added, w.norm1_weight, w.norm1_bias, {}, *queue);
-      ops.linear(part(qkv), {}, part(normed), m.qkv_weight, w.qkv_bias, Activation::none, *queue);
+      ops.linear(part(qkv), {}, part(normed), w.qkv_weight, w.qkv_bias, Activation::none, *queue);
       ops.attention_cached(part(attended), caches[layer].keys, caches[layer].values, part(qkv), position,
                            config.heads, *queue);
-      ops.linear(part(branch), {}, part(attended), m.attention_weight, w.attention_bias, Activation::none,
+      ops.linear(part(branch), {}, part(attended), w.attention_weight, w.attention_bias, Activation::none,
                  *queue);
       ops.add_norm(mid, norm, means, rstds, stream, added, w.norm2_weight, w.norm2_bias, {}, *queue);
-      ops.linear(part(expanded), part(expanded_pre), part(normed), m.expand_weight, w.expand_bias,
+      ops.linear(part(expanded), part(expanded_pre), part(normed), w.expand_weight, w.expand_bias,
                  Activation::gelu, *queue);
-      ops.linear(part(branch), {}, part(expanded), m.shrink_weight, w.shrink_bias, Activation::none, *queue);
+      ops.linear(part(branch), {}, part(expanded), w.shrink_weight, w.shrink_bias, Activation::none, *queue);
     }
     ops.add_norm(stream, norm, means, rstds, mid, added, weights.norm_weight, weights.norm_bias, {}, *queue);
-    ops.linear(logits, {}, part(normed).slice({n - 1, n}), matrices.embedding, {}, Activation::none, *queue);
+    ops.linear(logits, {}, part(normed).slice({n - 1, n}), weights.embedding, {}, Activation::none, *queue);
     if (*wide_logits) ops.cast(wide_logits, logits, *queue);
     queue->copy(Tensor(host_logits.data(), DType::f32, {1, config.padded_vocabulary()}),
                 *wide_logits ? wide_logits : logits);

@@ -13,6 +13,11 @@ constexpr uint32_t probability_site(size_t layer) { return 1 + 3 * static_cast<u
 constexpr uint32_t attention_site(size_t layer) { return 2 + 3 * static_cast<uint32_t>(layer); }
 constexpr uint32_t mlp_site(size_t layer) { return 3 + 3 * static_cast<uint32_t>(layer); }
 
+ModelViews views_of_gradients(const Layout& layout, const GptConfig& config, Tensor gradients) {
+  if (!gradients) return {};
+  return make_views(layout, config, gradients.flat(layout.matrices()), gradients.flat(layout.vectors()));
+}
+
 Tensor rows_of(const TensorBuffer& buffer, int64_t count) { return buffer->slice({0, count}); }
 
 }  // namespace
@@ -21,16 +26,15 @@ struct Gpt::Impl {
   GptConfig config;
   Layout layout;
   Ops& ops;
-  ModelViews weights, matrices, gradients;
+  ModelViews weights, gradients;
   Activations activations;
 
   Impl(const GptConfig& model, Device& device, int64_t max_sequences, const FlatParameters& parameters)
       : config(model),
         layout(model),
         ops(device.ops()),
-        weights(make_views(layout, model, parameters.weights)),
-        matrices(make_views(layout, model, parameters.matrices)),
-        gradients(parameters.gradients ? make_views(layout, model, parameters.gradients) : ModelViews{}),
+        weights(make_views(layout, model, parameters.matrices, parameters.vectors)),
+        gradients(views_of_gradients(layout, model, parameters.gradients)),
         activations(model, device, max_sequences, parameters.matrices.dtype(),
                     static_cast<bool>(parameters.gradients)) {}
 
@@ -52,12 +56,12 @@ struct Gpt::Impl {
     const Tensor branch = rows_of(a.branch, n);
 
     listener.before_use(layout.embedding_section());
-    ops.embed(rows_of(a.blocks.front().input, n), batch.inputs, matrices.embedding, matrices.positions, 0,
+    ops.embed(rows_of(a.blocks.front().input, n), batch.inputs, weights.embedding, weights.positions, 0,
               drop(embedding_site), queue);
+    listener.before_use(layout.vector_section());
     for (size_t layer = 0; layer < a.blocks.size(); ++layer) {
       BlockActivations& block = a.blocks[layer];
       const BlockViews& w = weights.blocks[layer];
-      const BlockViews& m = matrices.blocks[layer];
       listener.before_use(layout.attention_section(static_cast<int64_t>(layer)));
 
       const Tensor input = rows_of(block.input, n), normed1 = rows_of(block.normed1, n);
@@ -69,20 +73,19 @@ struct Gpt::Impl {
                      w.norm1_weight, w.norm1_bias, drop(mlp_site(layer - 1)), queue);
       }
       const Tensor qkv = rows_of(block.qkv, n), attended = rows_of(block.attended, n);
-      ops.linear(qkv, {}, normed1, m.qkv_weight, w.qkv_bias, Activation::none, queue);
+      ops.linear(qkv, {}, normed1, w.qkv_weight, w.qkv_bias, Activation::none, queue);
       ops.attention(attended, rows_of(block.log_sum, n), qkv, config.heads, drop(probability_site(layer)),
                     queue);
-      ops.linear(branch, {}, attended, m.attention_weight, w.attention_bias, Activation::none, queue);
+      ops.linear(branch, {}, attended, w.attention_weight, w.attention_bias, Activation::none, queue);
 
       listener.before_use(layout.mlp_section(static_cast<int64_t>(layer)));
       const Tensor normed2 = rows_of(block.normed2, n), expanded = rows_of(block.expanded, n);
       ops.add_norm(rows_of(block.middle, n), normed2, rows_of(block.mean2, rows), rows_of(block.rstd2, rows),
                    input, branch, w.norm2_weight, w.norm2_bias, drop(attention_site(layer)), queue);
-      ops.linear(expanded, rows_of(block.expanded_pre, n), normed2, m.expand_weight, w.expand_bias,
+      ops.linear(expanded, rows_of(block.expanded_pre, n), normed2, w.expand_weight, w.expand_bias,
                  Activation::gelu, queue);
-      ops.linear(branch, {}, expanded, m.shrink_weight, w.shrink_bias, Activation::none, queue);
+      ops.linear(branch, {}, expanded, w.shrink_weight, w.shrink_bias, Activation::none, queue);
     }
-    listener.before_use(layout.norm_section());
     ops.add_norm(rows_of(a.output, n), rows_of(a.normed, n), rows_of(a.mean, rows), rows_of(a.rstd, rows),
                  rows_of(a.blocks.back().middle, n), branch, weights.norm_weight, weights.norm_bias,
                  drop(mlp_site(a.blocks.size() - 1)), queue);
@@ -108,39 +111,38 @@ struct Gpt::Impl {
                           rows_of(a.output, n), rows_of(a.mean, rows), rows_of(a.rstd, rows),
                           weights.norm_weight, drop(mlp_site(a.blocks.size() - 1)), Write::overwrite, write,
                           queue);
-    listener.after_gradients(layout.norm_section());
     for (size_t layer = a.blocks.size(); layer-- > 0;) {
       BlockActivations& block = a.blocks[layer];
       const BlockViews& w = weights.blocks[layer];
-      const BlockViews& m = matrices.blocks[layer];
       const BlockViews& g = gradients.blocks[layer];
 
       ops.linear_backward_weight(g.shrink_weight, g.shrink_bias, d_branch, rows_of(block.expanded, n), write,
                                  queue);
-      ops.linear_backward_input(d_expanded, d_branch, m.shrink_weight, rows_of(block.expanded_pre, n),
+      ops.linear_backward_input(d_expanded, d_branch, w.shrink_weight, rows_of(block.expanded_pre, n),
                                 Activation::gelu, queue);
       ops.linear_backward_weight(g.expand_weight, g.expand_bias, d_expanded, rows_of(block.normed2, n), write,
                                  queue);
-      ops.linear_backward_input(d_normed, d_expanded, m.expand_weight, {}, Activation::none, queue);
+      listener.after_gradients(layout.mlp_section(static_cast<int64_t>(layer)));
+      ops.linear_backward_input(d_normed, d_expanded, w.expand_weight, {}, Activation::none, queue);
       ops.add_norm_backward(d_residual, d_branch_out, g.norm2_weight, g.norm2_bias, d_normed,
                             rows_of(block.middle, n), rows_of(block.mean2, rows), rows_of(block.rstd2, rows),
                             w.norm2_weight, drop(attention_site(layer)), Write::accumulate, write, queue);
-      listener.after_gradients(layout.mlp_section(static_cast<int64_t>(layer)));
 
       const Tensor attended = rows_of(block.attended, n);
       ops.linear_backward_weight(g.attention_weight, g.attention_bias, d_branch, attended, write, queue);
-      ops.linear_backward_input(d_attended, d_branch, m.attention_weight, {}, Activation::none, queue);
+      ops.linear_backward_input(d_attended, d_branch, w.attention_weight, {}, Activation::none, queue);
       ops.attention_backward(d_qkv, d_attended, attended, rows_of(block.qkv, n), rows_of(block.log_sum, n),
                              config.heads, drop(probability_site(layer)), queue);
       ops.linear_backward_weight(g.qkv_weight, g.qkv_bias, d_qkv, rows_of(block.normed1, n), write, queue);
-      ops.linear_backward_input(d_normed, d_qkv, m.qkv_weight, {}, Activation::none, queue);
+      listener.after_gradients(layout.attention_section(static_cast<int64_t>(layer)));
+      ops.linear_backward_input(d_normed, d_qkv, w.qkv_weight, {}, Activation::none, queue);
       const bool first = layer == 0;
       ops.add_norm_backward(d_residual, first ? Tensor{} : d_branch_out, g.norm1_weight, g.norm1_bias,
                             d_normed, rows_of(block.input, n), rows_of(block.mean1, rows),
                             rows_of(block.rstd1, rows), w.norm1_weight,
                             first ? Dropout{} : drop(mlp_site(layer - 1)), Write::accumulate, write, queue);
-      listener.after_gradients(layout.attention_section(static_cast<int64_t>(layer)));
     }
+    listener.after_gradients(layout.vector_section());
     ops.embed_backward(gradients.embedding, gradients.positions, d_residual, batch.inputs,
                        drop(embedding_site), write, queue);
     listener.after_gradients(layout.embedding_section());
@@ -148,6 +150,12 @@ struct Gpt::Impl {
 
   Tensor flat_targets(const Batch& batch) const { return batch.targets.view({batch.targets.size()}); }
 };
+
+FlatParameters parameters_in(const Layout& layout, Tensor weights, Tensor gradients) {
+  return {.matrices = weights.flat(layout.matrices()),
+          .vectors = weights.flat(layout.vectors()),
+          .gradients = gradients};
+}
 
 Gpt::Gpt(const GptConfig& config, Device& device, int64_t max_sequences, const FlatParameters& parameters)
     : impl_(std::make_unique<Impl>(config, device, max_sequences, parameters)) {}
@@ -167,7 +175,7 @@ void Gpt::train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, Sec
   model.ops.classifier(loss_sum, rows_of(model.activations.d_normed, n).view({rows, model.config.width}),
                        model.gradients.embedding,
                        rows_of(model.activations.normed, n).view({rows, model.config.width}),
-                       model.matrices.embedding, model.flat_targets(batch), model.config.vocabulary,
+                       model.weights.embedding, model.flat_targets(batch), model.config.vocabulary,
                        micro.scale, micro.write, queue);
   model.backward(batch, drop, micro, listener, queue);
 }
@@ -180,7 +188,7 @@ void Gpt::evaluate(const Batch& batch, Tensor loss_sum, SectionListener& listene
   model.ops.classifier(
       loss_sum, {}, {},
       rows_of(model.activations.normed, batch.inputs.dim(0)).view({rows, model.config.width}),
-      model.matrices.embedding, model.flat_targets(batch), model.config.vocabulary, 1.0F, Write::overwrite,
+      model.weights.embedding, model.flat_targets(batch), model.config.vocabulary, 1.0F, Write::overwrite,
       queue);
 }
 
@@ -189,7 +197,7 @@ void Gpt::logits(Tensor out, const Batch& batch, Queue& queue) {
   SectionListener nobody;
   model.forward(
       batch, [](uint32_t) { return Dropout{}; }, nobody, queue);
-  model.ops.linear(out, {}, rows_of(model.activations.normed, batch.inputs.dim(0)), model.matrices.embedding,
+  model.ops.linear(out, {}, rows_of(model.activations.normed, batch.inputs.dim(0)), model.weights.embedding,
                    {}, Activation::none, queue);
 }
 

@@ -18,12 +18,15 @@ public:
   virtual void after_gradients(int64_t /*section*/) {}
 };
 
-/// Flat buffers over one Layout, in the device's memory.
+/// What a model reads and writes, over one Layout, in the device's memory.
 struct FlatParameters {
-  Tensor weights;    ///< f32: the master copy; norms and biases are read from it
-  Tensor matrices;   ///< what matrix products read: `weights` itself, or its bf16 copy
-  Tensor gradients;  ///< f32; empty when the model is only evaluated
+  Tensor matrices;   ///< elements Layout::matrices(), f32 or bf16
+  Tensor vectors;    ///< elements Layout::vectors(), f32
+  Tensor gradients;  ///< of all elements, f32; empty when the model is only evaluated
 };
+
+/// All of it in f32. @param weights  of all elements
+FlatParameters parameters_in(const Layout& layout, Tensor weights, Tensor gradients);
 
 /// Sequences on the device.
 struct Batch {
@@ -52,8 +55,8 @@ public:
   int64_t activation_bytes() const;
 
   /// Adds the summed loss of the batch to `loss_sum` (f64, 1) and puts its gradients, times micro.scale, into
-  /// the flat gradients. `listener` hears of gradients in the order in which they finish: norm, MLP and
-  /// attention of blocks from the last to the first, embeddings.
+  /// the flat gradients. `listener` hears of gradients in the order in which they finish
+  /// (Layout::backward_order).
   void train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, SectionListener& listener, Queue&);
 
   /// Adds the summed loss of the batch, without dropout.

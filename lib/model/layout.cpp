@@ -23,45 +23,40 @@ int64_t product(const std::vector<int64_t>& shape) {
   return count;
 }
 
-std::vector<Entry> attention_entries(const GptConfig& config, const std::string& prefix) {
-  const int64_t width = config.width;
-  std::vector<Entry> entries = {
-      {prefix + ".attn.c_attn.weight", {3 * width, width}},
-      {prefix + ".attn.c_proj.weight", {width, width}},
-      {prefix + ".ln_1.weight", {width}},
-  };
-  if (config.bias) {
-    entries.push_back({prefix + ".ln_1.bias", {width}});
-    entries.push_back({prefix + ".attn.c_attn.bias", {3 * width}});
-    entries.push_back({prefix + ".attn.c_proj.bias", {width}});
-  }
-  return entries;
-}
-
-std::vector<Entry> mlp_entries(const GptConfig& config, const std::string& prefix) {
-  const int64_t width = config.width;
-  std::vector<Entry> entries = {
-      {prefix + ".mlp.c_fc.weight", {4 * width, width}},
-      {prefix + ".mlp.c_proj.weight", {width, 4 * width}},
-      {prefix + ".ln_2.weight", {width}},
-  };
-  if (config.bias) {
-    entries.push_back({prefix + ".ln_2.bias", {width}});
-    entries.push_back({prefix + ".mlp.c_fc.bias", {4 * width}});
-    entries.push_back({prefix + ".mlp.c_proj.bias", {width}});
-  }
-  return entries;
-}
-
-std::vector<Entry> norm_entries(const GptConfig& config) {
-  std::vector<Entry> entries = {{"ln_f.weight", {config.width}}};
-  if (config.bias) entries.push_back({"ln_f.bias", {config.width}});
-  return entries;
-}
-
 std::vector<Entry> embedding_entries(const GptConfig& config) {
   return {{"wte.weight", {config.vocabulary, config.width}, config.padded_vocabulary()},
           {"wpe.weight", {config.context, config.width}}};
+}
+
+std::vector<Entry> attention_entries(int64_t width, const std::string& prefix) {
+  return {{prefix + ".attn.c_attn.weight", {3 * width, width}},
+          {prefix + ".attn.c_proj.weight", {width, width}}};
+}
+
+std::vector<Entry> mlp_entries(int64_t width, const std::string& prefix) {
+  return {{prefix + ".mlp.c_fc.weight", {4 * width, width}},
+          {prefix + ".mlp.c_proj.weight", {width, 4 * width}}};
+}
+
+std::vector<Entry> vector_entries(const GptConfig& config) {
+  const int64_t width = config.width;
+  std::vector<Entry> entries;
+  const auto add = [&](const std::string& name, int64_t size) { entries.push_back({name, {size}}); };
+  const auto add_norm = [&](const std::string& name) {
+    add(name + ".weight", width);
+    if (config.bias) add(name + ".bias", width);
+  };
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("h.{}", layer);
+    add_norm(prefix + ".ln_1");
+    if (config.bias) add(prefix + ".attn.c_attn.bias", 3 * width);
+    if (config.bias) add(prefix + ".attn.c_proj.bias", width);
+    add_norm(prefix + ".ln_2");
+    if (config.bias) add(prefix + ".mlp.c_fc.bias", 4 * width);
+    if (config.bias) add(prefix + ".mlp.c_proj.bias", width);
+  }
+  add_norm("ln_f");
+  return entries;
 }
 
 }  // namespace
@@ -70,15 +65,17 @@ int64_t Parameter::size() const { return product(shape); }
 
 std::vector<int64_t> backward_order(int64_t sections) {
   std::vector<int64_t> order;
-  for (int64_t section = sections - 2; section >= 0; --section) order.push_back(section);
-  order.push_back(sections - 1);
+  const int64_t embeddings = 0, vectors = sections - 1;
+  for (int64_t branch = vectors - 1; branch > embeddings; --branch) order.push_back(branch);
+  order.push_back(vectors);
+  order.push_back(embeddings);
   return order;
 }
 
 Layout::Layout(const GptConfig& config) {
   validate_config(config);
   const auto add_section = [this](std::string name, const std::vector<Entry>& entries) {
-    Section section{.name = std::move(name), .range = {size_, size_}, .decay_end = size_};
+    Section section{.name = std::move(name), .range = {size_, size_}};
     for (const Entry& entry : entries) {
       const int64_t rows = entry.stored_rows > 0 ? entry.stored_rows : entry.shape.front();
       Parameter parameter{.name = entry.name,
@@ -87,20 +84,19 @@ Layout::Layout(const GptConfig& config) {
                           .stored = product(entry.shape) / entry.shape.front() * rows,
                           .decays = entry.shape.size() > 1};
       size_ = round_up(size_ + parameter.stored, parameter_alignment);
-      if (parameter.decays) section.decay_end = size_;
       parameters_.push_back(std::move(parameter));
     }
     size_ = round_up(size_, block);
     section.range.end = size_;
     sections_.push_back(std::move(section));
   };
+  add_section("embedding", embedding_entries(config));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = fmt::format("h.{}", layer);
-    add_section(prefix + ".attn", attention_entries(config, prefix));
-    add_section(prefix + ".mlp", mlp_entries(config, prefix));
+    add_section(prefix + ".attn", attention_entries(config.width, prefix));
+    add_section(prefix + ".mlp", mlp_entries(config.width, prefix));
   }
-  add_section("ln_f", norm_entries(config));
-  add_section("embedding", embedding_entries(config));
+  add_section("vectors", vector_entries(config));
 }
 
 int64_t Layout::parameters() const {

@@ -22,22 +22,25 @@ struct Parameter {
   int64_t size() const;  ///< product of `shape`
 };
 
-/// Parameters whose gradients finish together: a branch of a transformer block, the final norm, the
-/// embeddings. Matrices first, so that [range.begin, decay_end) decays and the rest does not.
+/// Parameters whose gradients finish together: the matrices of a branch of a transformer block, all vectors,
+/// the embeddings.
 struct Section {
   std::string name;
   Range range;
-  int64_t decay_end = 0;
 };
 
-/// Numbers of `sections` sections in the order in which backward finishes their gradients: the norm, branches
-/// of blocks from the last to the first, the embeddings.
+/// Numbers of `sections` sections in the order in which backward finishes their gradients: branches of blocks
+/// from the last to the first, vectors, embeddings.
 std::vector<int64_t> backward_order(int64_t sections);
 
 /// The single map of all parameters. Parameters, gradients and optimizer state are flat buffers of size()
 /// that share it. Sections are padded to multiples of 1024 elements, padding is zero and stays zero; nothing
-/// here depends on the rank count. Order: attention and MLP of blocks 0…L−1, final norm, embeddings (which
-/// finish last in backward).
+/// here depends on the rank count.
+///
+///     | embeddings | attention 0 | MLP 0 | attention 1 | … | vectors |
+///
+/// Matrices first, as forward uses them, then the vectors (norms, biases) of all blocks: matrices decay, and
+/// with bf16 they are read in another type, so each is one range.
 class Layout {
 public:
   static constexpr int64_t block = 1024;  ///< unit of section padding and of gradient-norm sums
@@ -51,10 +54,13 @@ public:
   std::vector<Range> padding() const;  ///< elements that belong to no parameter, not even as padded rows
   const Parameter* find(std::string_view name) const;  ///< null if there is none of that name
 
-  int64_t attention_section(int64_t layer) const { return 2 * layer; }
-  int64_t mlp_section(int64_t layer) const { return 2 * layer + 1; }
-  int64_t norm_section() const { return static_cast<int64_t>(sections_.size()) - 2; }
-  int64_t embedding_section() const { return static_cast<int64_t>(sections_.size()) - 1; }
+  Range matrices() const { return {0, vectors().begin}; }
+  Range vectors() const { return sections_.back().range; }
+
+  int64_t embedding_section() const { return 0; }
+  int64_t attention_section(int64_t layer) const { return 1 + 2 * layer; }
+  int64_t mlp_section(int64_t layer) const { return 2 + 2 * layer; }
+  int64_t vector_section() const { return std::ssize(sections_) - 1; }
 
   std::vector<int64_t> backward_order() const { return gpt::backward_order(std::ssize(sections_)); }
   /// Elements of the sections, in that order.

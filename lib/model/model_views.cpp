@@ -8,20 +8,25 @@
 namespace gpt {
 namespace {
 
-Tensor view_of(const Layout& layout, Tensor flat, const std::string& name) {
-  const Parameter* const parameter = layout.find(name);
-  if (parameter == nullptr) return {};
-  const Tensor stored = flat.flat({parameter->offset, parameter->offset + parameter->stored});
-  if (parameter->shape.size() == 1) return stored;
-  const int64_t columns = parameter->shape.back();
-  return stored.view({parameter->stored / columns, columns});
+/// @param flat  elements from `first` on of a flat buffer
+Tensor view_of(const Parameter& parameter, Tensor flat, int64_t first) {
+  const int64_t begin = parameter.offset - first;
+  const Tensor stored = flat.flat({begin, begin + parameter.stored});
+  if (parameter.shape.size() == 1) return stored;
+  const int64_t columns = parameter.shape.back();
+  return stored.view({parameter.stored / columns, columns});
 }
 
 }  // namespace
 
-ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor flat) {
-  expects(flat.size() == layout.size());
-  const auto view = [&](const std::string& name) { return view_of(layout, flat, name); };
+ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor matrices, Tensor vectors) {
+  expects(matrices.size() == layout.matrices().size() && vectors.size() == layout.vectors().size());
+  const auto view = [&](const std::string& name) {
+    const Parameter* const parameter = layout.find(name);
+    if (parameter == nullptr) return Tensor{};
+    return parameter->decays ? view_of(*parameter, matrices, layout.matrices().begin)
+                             : view_of(*parameter, vectors, layout.vectors().begin);
+  };
   ModelViews views;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = fmt::format("h.{}.", layer);

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-/// Tensors of one transformer block inside a flat buffer; biases are empty in a model without them.
+/// Tensors of one transformer block inside flat buffers; biases are empty in a model without them.
 struct BlockViews {
   Tensor norm1_weight, norm1_bias;          // (C)
   Tensor qkv_weight, qkv_bias;              // (3C,C) (3C)
@@ -17,7 +17,7 @@ struct BlockViews {
   Tensor shrink_weight, shrink_bias;        // (C,4C) (C)
 };
 
-/// All tensors of a model inside a flat buffer.
+/// All tensors of a model inside flat buffers.
 struct ModelViews {
   std::vector<BlockViews> blocks;
   Tensor norm_weight, norm_bias;  // (C)
@@ -25,7 +25,8 @@ struct ModelViews {
   Tensor positions;               // (context, C)
 };
 
-/// `flat` has layout.size() elements of any dtype.
-ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor flat);
+/// @param matrices  elements layout.matrices(), of any dtype
+/// @param vectors   elements layout.vectors(), f32
+ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor matrices, Tensor vectors);
 
 }  // namespace gpt

@@ -2,10 +2,11 @@
 
 #include "device/device.hpp"
 #include "model/layout.hpp"
-#include "model/matrix_weights.hpp"
 #include "train/device_state.hpp"
 #include "train/options.hpp"
 #include "train/owned_parts.hpp"
+#include "train/packed_parts.hpp"
+#include "train/weights.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -15,15 +16,15 @@ namespace gpt {
 /// AdamW over the ranges of the Layout that this rank updates; decay on matrices only.
 class AdamW {
 public:
-  /// State for all elements.
-  AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
+  /// Moments of all elements. Keeps references to the first three.
+  AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
         const TrainOptions& options);
-  /// State only for what this rank updates.
-  AdamW(const Layout& layout, Device& device, const MatrixWeights& weights, Tensor gradients,
+  /// Moments only of what this rank updates.
+  AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
         const TrainOptions& options, const OwnedParts& owned);
 
-  /// Updates `ranges` of the parameters, and of their copy, from the gradients, each within one that this
-  /// rank updates; nothing happens when `scalars` says that they are not finite. @param step  from 0
+  /// Updates `ranges` of the weights from the gradients, each all matrices or all vectors, within one that
+  /// this rank updates; nothing happens when `scalars` says that they are not finite. @param step  from 0
   void step(int64_t step, double learning_rate, Tensor scalars, const std::vector<Range>& ranges,
             Queue& queue);
 
@@ -32,17 +33,13 @@ public:
   int64_t state_bytes() const { return m_->bytes() + v_->bytes(); }
 
 private:
-  /// A range that this rank updates, and where its state begins in m_ and v_.
-  struct Part {
-    Range elements;
-    int64_t offset = 0;
-  };
   DeviceState state_of(std::string name, Tensor tensor) const;
 
   const Layout& layout_;
   Ops& ops_;
-  Tensor params_, copy_, gradients_;  // copy_: bf16, or empty
-  std::vector<Part> parts_;
+  const Weights& weights_;
+  Tensor gradients_;
+  PackedParts parts_;  // of both moments
   bool sharded_;
   TensorBuffer m_, v_;
   AdamWStep rates_;

@@ -17,7 +17,7 @@ namespace gpt {
 
 /// Everything in a checkpoint but the flat state.
 struct CheckpointHeader {
-  static constexpr int64_t format = 2;
+  static constexpr int64_t format = 3;
 
   int64_t step = 0;            ///< optimizer steps done
   int64_t cursor = 0;          ///< windows consumed per lane

@@ -2,10 +2,32 @@
 
 #include "base/fault.hpp"
 
+#include <optional>
+#include <utility>
+
 namespace gpt {
 namespace {
 
-TensorBuffer allocate(Allocator& memory, int64_t elements) {
+Weights make_weights(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
+                     const OwnedParts& owned, const std::function<void(const Weights&)>& fill) {
+  std::optional<SpreadWeights> spread;
+  if (owned.sharded) {
+    fault_point("memory.shared");
+    spread.emplace(layout, type, memory_for(comm, device));
+  }
+  std::optional<Weights> weights;
+  world.everywhere([&] {
+    fault_point("memory");
+    if (spread)
+      weights.emplace(layout, device, owned, std::move(*spread));
+    else
+      weights.emplace(layout, device, type);
+    fill(*weights);
+  });
+  return std::move(*weights);
+}
+
+TensorBuffer make_gradients(Allocator& memory, int64_t elements) {
   fault_point("memory.shared");
   return {memory, DType::f32, {elements}};
 }
@@ -17,16 +39,9 @@ Allocator& memory_for(Comm& comm, Device& device) {
   return supplied != nullptr ? *supplied : device;
 }
 
-FlatBuffers::FlatBuffers(const World& world, Device& device, Comm& comm, int64_t elements, bool spread_params,
-                         const std::function<void(Tensor params)>& fill) {
-  Allocator& shared = memory_for(comm, device);
-  if (spread_params) params = allocate(shared, elements);
-  world.everywhere([&] {
-    fault_point("memory");
-    if (!spread_params) params = {device, DType::f32, {elements}};
-    fill(params);
-  });
-  gradients = allocate(shared, elements);
-}
+FlatBuffers::FlatBuffers(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
+                         const OwnedParts& owned, const std::function<void(const Weights&)>& fill)
+    : weights(make_weights(world, device, comm, layout, type, owned, fill)),
+      gradients(make_gradients(memory_for(comm, device), layout.size())) {}
 
 }  // namespace gpt

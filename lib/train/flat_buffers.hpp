@@ -3,6 +3,9 @@
 #include "comm/comm.hpp"
 #include "comm/world.hpp"
 #include "device/device.hpp"
+#include "model/layout.hpp"
+#include "train/owned_parts.hpp"
+#include "train/weights.hpp"
 
 #include <functional>
 
@@ -11,17 +14,20 @@ namespace gpt {
 /// Where buffers lie that the ranks of `comm` sum or spread.
 Allocator& memory_for(Comm& comm, Device& device);
 
-/// A run's parameters and gradients, each `elements` of f32.
+/// A run's weights and gradients.
 struct FlatBuffers {
-  TensorBuffer params, gradients;
+  Weights weights;
+  TensorBuffer gradients;  ///< of all elements, f32
 
   /// Collective: what the ranks of a node share they allocate together, so that this must not stand in
   /// World::everywhere. An error in a shared allocation ends the job by itself.
-  /// @param spread_params  whether ranks spread parameters too (ZeRO)
-  /// @param fill           gives parameters their first values, before there are gradients; may fail alone
+  /// @param type   of matrices
+  /// @param owned  what this rank updates; sharded (ZeRO): ranks spread weights
+  /// @param fill   gives the master of what this rank updates its first values, before there are gradients;
+  ///               may fail alone
   /// @throws SharedError where memory that is not shared is missing, or `fill` failed
-  FlatBuffers(const World& world, Device& device, Comm& comm, int64_t elements, bool spread_params,
-              const std::function<void(Tensor params)>& fill);
+  FlatBuffers(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
+              const OwnedParts& owned, const std::function<void(const Weights&)>& fill);
 };
 
 }  // namespace gpt

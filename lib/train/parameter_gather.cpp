@@ -4,7 +4,7 @@
 
 namespace gpt {
 
-ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, MatrixWeights& weights,
+ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& device, const Weights& weights,
                                  CommunicationQueue& communication)
     : buckets_(buckets),
       comm_(comm),
@@ -17,8 +17,8 @@ ParameterGather::ParameterGather(const Buckets& buckets, Comm& comm, Device& dev
 void ParameterGather::start(int64_t bucket, Queue& compute) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   expects(pending.compute == nullptr);
-  communication_.start(
-      compute, [&](Queue& queue) { comm_.all_gather(weights_.params().flat(buckets_[bucket]), queue); });
+  communication_.start(compute,
+                       [&](Queue& queue) { comm_.all_gather(weights_.read(buckets_[bucket]), queue); });
   communication_.record(*pending.gathered);
   pending.compute = &compute;
 }
@@ -27,7 +27,6 @@ void ParameterGather::wait(int64_t bucket) {
   Pending& pending = pending_[static_cast<size_t>(bucket)];
   if (pending.compute == nullptr) return;
   communication_.wait(*pending.compute, *pending.gathered);
-  weights_.refresh(buckets_[bucket], *pending.compute);
   pending.compute = nullptr;
 }
 

@@ -10,7 +10,7 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
     : Reducer(layout, comm, device, gradients, bucket_bytes, nullptr, nullptr) {}
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-                 MatrixWeights* sharded, GradientTree* tree)
+                 const Weights* sharded, GradientTree* tree)
     : comm_(comm),
       ops_(device.ops()),
       gradients_(gradients),
@@ -94,6 +94,11 @@ void Reducer::update(const std::function<void(const std::vector<Range>&)>& step,
     step(parts_.updated[static_cast<size_t>(bucket)]);
     if (gather_) gather_->start(bucket, compute);
   }
+}
+
+void Reducer::spread_params(Queue& compute) {
+  if (!gather_) return;
+  for (int64_t bucket = buckets_.count() - 1; bucket >= 0; --bucket) gather_->start(bucket, compute);
 }
 
 void Reducer::before_use(int64_t section) {

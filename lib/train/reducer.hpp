@@ -29,7 +29,7 @@ public:
   /// @param tree     this rank's leaves, where `comm` sums along the tree over them; null: one sum of its
   ///                 micro-batches
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-          MatrixWeights* sharded, GradientTree* tree);
+          const Weights* sharded, GradientTree* tree);
 
   /// @param last  whether the gradients of the micro-batch that now begins are the step's last: only those
   ///              are reduced
@@ -50,9 +50,12 @@ public:
   /// spread it. Whoever then uses parameters asks before_use for the section, or wait_for_params.
   void update(const std::function<void(const std::vector<Range>&)>& step, Queue& compute);
 
+  /// Starts to spread the weights as they are, where ranks hold parts of them.
+  void spread_params(Queue& compute);
+
   void before_use(int64_t section) override;
-  /// Work given from now on to the queue of update() waits for all parameters; another order among the ranks'
-  /// collective calls is possible only after it.
+  /// Work given from now on to the queue that started to spread them waits for all parameters; another order
+  /// among the ranks' collective calls is possible only after it.
   void wait_for_params();
 
   /// From now on `clock` hears when the host waits and when sums and parameters are under way; null: nobody

@@ -21,13 +21,13 @@ std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfi
   double now = unit * (layers * (attention + mlp) + 3.0 * head);
   std::vector<ReadyGradients> sections;
   for (const Range& range : layout.ranges_in_backward_order()) sections.push_back({range, now});
-  // The norm is complete with the head, then come the branches of block after block, and the embeddings with
-  // the last one.
-  for (size_t branch = 1; branch + 1 < sections.size(); ++branch) {
-    now += unit * 2.0 * (branch % 2 == 1 ? mlp : attention);
+  // The branches of block after block; vectors and embeddings are complete with the last one.
+  const size_t branches = sections.size() - 2;
+  for (size_t branch = 0; branch < branches; ++branch) {
+    now += unit * 2.0 * (branch % 2 == 0 ? mlp : attention);
     sections[branch].ready = now;
   }
-  sections.back().ready = now;
+  for (size_t rest = branches; rest < sections.size(); ++rest) sections[rest].ready = now;
   return sections;
 }
 

@@ -20,7 +20,8 @@ struct ReadyGradients {
 
 /// Where in a step gradients are complete, in the order in which backward finishes them. Time is divided like
 /// the multiplications: forward of the blocks, the head forward and backward at once, then backward of the
-/// blocks, twice their forward (docs/benchmarks.md). The embeddings come last, with their last block.
+/// blocks, twice their forward (docs/benchmarks.md). Vectors and embeddings come last, with
+/// the first block.
 /// @param compute  seconds of forward and backward together
 std::vector<ReadyGradients> ready_gradients(const Layout& layout, const GptConfig& config, double compute);
 

@@ -39,16 +39,6 @@ Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
   return {const_cast<Token*>(tokens.data()), DType::i32, {like.dim(0), like.dim(1)}};
 }
 
-/// The host's copy of them is gone before other buffers come.
-void set_initial_weights(Tensor params, const Layout& layout, const TrainOptions& options, Device& device) {
-  std::vector<float> weights(static_cast<size_t>(layout.size()));
-  const Tensor host(weights.data(), DType::f32, {layout.size()});
-  initialize_weights(layout, options.model, options.seed, host);
-  const std::unique_ptr<Queue> queue = device.make_queue();
-  queue->copy(params, host);
-  queue->synchronize();
-}
-
 /// A tick for every section of the model, on its way to whoever listens.
 class TickingListener : public SectionListener {
 public:
@@ -86,8 +76,8 @@ struct Trainer::Impl {
   const Lanes lanes;
   const Schedule schedule;
   std::unique_ptr<Queue> queue;
-  TensorBuffer params, gradients;      // f32, flat
-  MatrixWeights weights;               // params, and their bf16 copy
+  Weights weights;
+  TensorBuffer gradients;              // f32, flat
   TensorBuffer inputs, targets;        // (this rank's sequences, T) i32
   std::optional<GradientTree> leaves;  // with --reduction tree
   Gpt model;
@@ -122,9 +112,8 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        params(std::move(buffers.params)),
+        weights(std::move(buffers.weights)),
         gradients(std::move(buffers.gradients)),
-        weights(device, params, options.matrix_type()),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
         leaves(plan.leaves.empty() ? std::nullopt
@@ -144,11 +133,11 @@ struct Trainer::Impl {
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
     if (!start.start.file.empty()) load(start.start.file);
-    weights.refresh(*queue);
+    weights.round(*queue);
   }
 
   MemoryEstimate memory() const {
-    return {.parameters = params->bytes() + weights.copy_bytes(),
+    return {.parameters = weights.bytes(),
             .gradients = gradients->bytes(),
             .optimizer = optimizer.state_bytes(),
             .tree = leaves ? leaves->bytes() : 0,
@@ -159,7 +148,7 @@ struct Trainer::Impl {
   }
 
   std::vector<DeviceState> named_state() const {
-    std::vector<DeviceState> states = {whole_state("params", params)};
+    std::vector<DeviceState> states = {weights.state()};
     for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
     return states;
   }
@@ -354,11 +343,15 @@ void Trainer::Impl::save(const std::string& run_folder) {
 Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
   const TrainOptions& options = run.options;
   const Layout layout(options.model);
-  FlatBuffers buffers(world, device, comm, layout.size(), options.zero != "0", [&](const Tensor& params) {
-    if (run.start.file.empty()) set_initial_weights(params, layout, options, device);
+  const Buckets buckets(layout, options.bucket_bytes());
+  const OwnedParts owned = options.zero == "0" ? all_parts(buckets) : owned_parts(buckets, comm);
+  FlatBuffers buffers(world, device, comm, layout, options.matrix_type(), owned, [&](const Weights& weights) {
+    if (!run.start.file.empty()) return;
+    set_initial_weights(weights, layout, options.model, options.seed, *device.make_queue());
   });
   world.everywhere(
       [&] { impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers)); });
+  if (impl_->weights.is_divided()) impl_->reducer.spread_params(*impl_->queue);
 }
 
 Trainer::~Trainer() = default;

@@ -36,7 +36,7 @@ FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
   const TensorBuffer params(*device, DType::f32, {layout.size()});
   const TensorBuffer gradients(*device, DType::f32, {layout.size()});
   initialize_weights(layout, config, 3, params);
-  Gpt model(config, *device, micro_batch, {.weights = params, .matrices = params, .gradients = gradients});
+  Gpt model(config, *device, micro_batch, parameters_in(layout, params, gradients));
   Reducer reducer(layout, comm, *device, gradients, static_cast<int64_t>(bucket_mb * 0x1p20));
   StepScalars scalars(*device);
   scalars.reset(*queue);

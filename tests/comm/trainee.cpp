@@ -13,6 +13,18 @@ TrainOptions optimizer_options() {
   return options;
 }
 
+int64_t bucket_bytes(const TraineeOptions& options) {
+  return static_cast<int64_t>(options.bucket_mb * 0x1p20);
+}
+
+std::vector<float> floats_of(Tensor tensor) {
+  if (tensor.dtype() == DType::f32) return {tensor.data<float>(), tensor.data<float>() + tensor.size()};
+  const bfloat16* const first = tensor.data<bfloat16>();
+  std::vector<float> values;
+  for (int64_t i = 0; i < tensor.size(); ++i) values.push_back(static_cast<float>(first[i]));
+  return values;
+}
+
 Range leaves_of(const Comm& comm, int64_t micro_batch) {
   return Trainee::leaves_of_ranks(comm.size(), micro_batch)[static_cast<size_t>(comm.rank())];
 }
@@ -38,11 +50,13 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
       layout_(config()),
       device_(make_cpu_device(1)),
       queue_(device_->make_queue()),
-      params_(*device_, DType::f32, {layout_.size()}),
+      weights_(options.sharded
+                   ? Weights(layout_, *device_, owned_parts(Buckets(layout_, bucket_bytes(options)), comm),
+                             SpreadWeights(layout_, options.type, *device_))
+                   : Weights(layout_, *device_, options.type)),
       gradients_(*device_, DType::f32, {layout_.size()}),
-      weights_(*device_, params_, options.type),
       model_(config(), *device_, options.micro_batch, weights_.with(gradients_)),
-      reducer_(layout_, comm, *device_, gradients_, static_cast<int64_t>(options.bucket_mb * 0x1p20),
+      reducer_(layout_, comm, *device_, gradients_, bucket_bytes(options),
                options.sharded ? &weights_ : nullptr,
                !options.leaves ? nullptr
                                : &tree_.emplace(*device_, gradients_, leaves_of(comm, options.micro_batch),
@@ -55,17 +69,18 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
     mine_ = {leaves.begin * options.micro_batch, std::min(leaves.end * options.micro_batch, global_batch)};
   }
   if (options.checkpoint.empty())
-    initialize_weights(layout_, config(), 3, params_);
+    set_initial_weights(weights_, layout_, config(), 3, *queue_);
   else
     load_device_state(options.checkpoint, layout_, state(), *queue_);
-  weights_.refresh(*queue_);
+  weights_.round(*queue_);
+  if (weights_.is_divided()) reducer_.spread_params(*queue_);
   tokens_.resize(static_cast<size_t>(global_batch * (config().context + 1)));
   for (size_t i = 0; i < tokens_.size(); ++i)
     tokens_[i] = static_cast<int32_t>(random_bits(9, i) % static_cast<uint64_t>(config().vocabulary));
 }
 
 std::vector<DeviceState> Trainee::state() const {
-  std::vector<DeviceState> states = {whole_state("params", params_)};
+  std::vector<DeviceState> states = {weights_.state()};
   for (DeviceState& moments : optimizer_.state()) states.push_back(std::move(moments));
   return states;
 }
@@ -106,8 +121,10 @@ SavedParts Trainee::saved_parts() {
 
 Outcome Trainee::outcome() {
   const SavedParts saved = saved_parts();
-  const float* const first = params_->data<float>();
-  Outcome result{.losses = losses_, .norms = norms_, .params = {first, first + layout_.size()}, .parts = {}};
+  const FlatParameters read = weights_.with({});
+  Outcome result{.losses = losses_, .norms = norms_, .weights = floats_of(read.matrices), .parts = {}};
+  const std::vector<float> vectors = floats_of(read.vectors);
+  result.weights.insert(result.weights.end(), vectors.begin(), vectors.end());
   for (const StateTensor& part : saved.state())
     result.parts.emplace_back(part.data.data<float>(), part.data.data<float>() + part.data.size());
   return result;

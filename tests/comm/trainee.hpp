@@ -18,7 +18,7 @@ namespace gpt::test {
 /// All that a training run leaves, on this rank.
 struct Outcome {
   std::vector<double> losses, norms;      // of each step
-  std::vector<float> params;              // this rank's copy, all of it
+  std::vector<float> weights;             // what this rank's model reads, all of it
   std::vector<std::vector<float>> parts;  // params, m, v: what this rank would save
 
   bool operator==(const Outcome&) const = default;
@@ -49,6 +49,7 @@ public:
   Outcome outcome();
 
   const Layout& layout() const { return layout_; }
+  const Weights& weights() const { return weights_; }
   const Reducer& reducer() const { return reducer_; }
   const AdamW& optimizer() const { return optimizer_; }
   std::vector<DeviceState> state() const;
@@ -64,8 +65,8 @@ private:
   Layout layout_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_;
-  TensorBuffer params_, gradients_;
-  MatrixWeights weights_;
+  Weights weights_;
+  TensorBuffer gradients_;
   std::optional<GradientTree> tree_;
   Gpt model_;
   Reducer reducer_;

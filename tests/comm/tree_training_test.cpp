@@ -26,7 +26,7 @@ Bits trained(Comm& comm, TraineeOptions options) {
   Trainee trainee(comm, options);
   trainee.train(3);
   Outcome outcome = trainee.outcome();
-  return {outcome.losses, outcome.norms, std::move(outcome.params)};
+  return {outcome.losses, outcome.norms, std::move(outcome.weights)};
 }
 
 }  // namespace

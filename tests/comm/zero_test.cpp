@@ -66,8 +66,14 @@ protected:
 private:
   void poison(Tensor data) const {
     const Range mine = owned(data.size());
-    for (int64_t i = 0; i < tail(data.size()).begin; ++i)
-      if (i < mine.begin || i >= mine.end) data.data<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+    const auto spoil = [&]<class Element>(Element* elements) {
+      for (int64_t i = 0; i < tail(data.size()).begin; ++i)
+        if (i < mine.begin || i >= mine.end) elements[i] = Element(std::numeric_limits<float>::quiet_NaN());
+    };
+    if (data.dtype() == DType::f32)
+      spoil(data.data<float>());
+    else
+      spoil(data.data<bfloat16>());
   }
 
   Comm& comm_;
@@ -112,7 +118,7 @@ TEST_CASE("sharded optimizer state gives the bits of whole state") {
         CHECK(std::isfinite(sharded.norms.back()));
         CHECK(sharded.norms == whole.norms);
         CHECK(sharded.losses == whole.losses);
-        CHECK(sharded.params == whole.params);
+        CHECK(sharded.weights == whole.weights);
         CHECK(sharded.parts == whole.parts);
       }
     }
@@ -132,10 +138,10 @@ TEST_CASE("with every implementation's own reduce-scatter sharded state trains a
     CHECK(sharded.norms.front() == doctest::Approx(whole.norms.front()).epsilon(1e-5));
     CHECK(sharded.losses.back() == doctest::Approx(whole.losses.back()).epsilon(1e-4));
     // Every rank has the same weights.
-    std::vector<float> first = sharded.params;
+    std::vector<float> first = sharded.weights;
     MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_FLOAT, 0, MPI_COMM_WORLD);
-    CHECK(sharded.params == first);
-    CHECK(distance(sharded.params, whole.params) < 0.1);
+    CHECK(sharded.weights == first);
+    CHECK(distance(sharded.weights, whole.weights) < 0.1);
   };
   agrees(*make_mpi_comm(world->world()));
   for (const std::string& layout : test::layouts_for(world->size())) {
@@ -145,54 +151,70 @@ TEST_CASE("with every implementation's own reduce-scatter sharded state trains a
   }
 }
 
-TEST_CASE("a rank holds moments only for what it updates") {
+TEST_CASE("a rank holds moments only for what it updates, and in bf16 master weights") {
   const auto world = make_world("");
   const auto comm = make_mpi_comm(world->world());
-  const Trainee whole(*comm, {.bucket_mb = 25.0, .sharded = false, .checkpoint = {}});
-  const Trainee sharded(*comm, {.bucket_mb = 25.0, .sharded = true, .checkpoint = {}});
-  const int64_t all = whole.optimizer().state_bytes();
-  CHECK(all == 8 * whole.layout().size());
-  const int64_t tails = 8 * world->size() * Comm::alignment * sharded.reducer().buckets().count();
-  CHECK(sharded.optimizer().state_bytes() <= all / world->size() + tails);
-  CHECK((world->size() == 1 || sharded.optimizer().state_bytes() < all));
+  for (const DType type : {DType::f32, DType::bf16}) {
+    INFO(name_of(type));
+    const Trainee whole(*comm, {.bucket_mb = 25.0, .sharded = false, .type = type, .checkpoint = {}});
+    const Trainee sharded(*comm, {.bucket_mb = 25.0, .sharded = true, .type = type, .checkpoint = {}});
+    const Layout& layout = whole.layout();
+    const int64_t elements = layout.size(), buckets = sharded.reducer().buckets().count();
+    // Equal parts, and what does not divide into them.
+    const int64_t most = elements / world->size() + world->size() * Comm::alignment * buckets;
+    CHECK(whole.optimizer().state_bytes() == 8 * elements);
+    CHECK(sharded.optimizer().state_bytes() <= 8 * most);
+    CHECK((world->size() == 1 || sharded.optimizer().state_bytes() < 8 * elements));
+
+    const int64_t rounded = type == DType::bf16 ? 2 * layout.matrices().size() : 0;
+    CHECK(whole.weights().bytes() == 4 * elements + rounded);
+    if (type == DType::f32)
+      CHECK(sharded.weights().bytes() == whole.weights().bytes());
+    else
+      CHECK(sharded.weights().bytes() <= rounded + 4 * layout.vectors().size() + 4 * most);
+  }
 }
 
 TEST_CASE("checkpoints are the same file with and without sharded state, and serve either") {
-  const auto world = make_world("");
-  const auto comm = make_mpi_comm(world->world());
-  SameSums same(*comm, 0);
-  const test::SharedFolder folder(*world);
-  CheckpointHeader header;
-  header.step = 4;
-  header.model = Trainee::config();
-  header.tokenizer = "t";
-  const auto save = [&](bool sharded) {
-    Trainee trainee(same, {.sharded = sharded, .checkpoint = {}});
-    trainee.train(4);
-    const std::string path = folder.path + (sharded ? "/sharded" : "/whole");
-    save_checkpoint(path, header, trainee.layout(), trainee.saved_parts().state(), *world);
-    return path + "/" + checkpoint_name(4);
-  };
-  const std::string sharded = save(true), whole = save(false);
-  CHECK(test::bytes_of(sharded) == test::bytes_of(whole));
+  for (const DType type : {DType::f32, DType::bf16}) {
+    INFO(name_of(type));
+    const auto world = make_world("");
+    const auto comm = make_mpi_comm(world->world());
+    SameSums same(*comm, 0);
+    const test::SharedFolder folder(*world);
+    CheckpointHeader header;
+    header.step = 4;
+    header.model = Trainee::config();
+    header.tokenizer = "t";
+    const auto save = [&](bool sharded) {
+      Trainee trainee(same, {.sharded = sharded, .type = type, .checkpoint = {}});
+      trainee.train(4);
+      const std::string path = folder.path + (sharded ? "/sharded" : "/whole");
+      save_checkpoint(path, header, trainee.layout(), trainee.saved_parts().state(), *world);
+      return path + "/" + checkpoint_name(4);
+    };
+    const std::string sharded = save(true), whole = save(false);
+    CHECK(test::bytes_of(sharded) == test::bytes_of(whole));
 
-  // On these ranks, on fewer, and on one: what was loaded is what is in the file, and training goes on alike.
-  const auto resumed = [&](Comm& group, bool shards) {
-    Trainee trainee(group, {.sharded = shards, .checkpoint = sharded});
-    const Outcome loaded = trainee.outcome();
-    trainee.train(2);
-    return std::pair{loaded, trainee.outcome()};
-  };
-  CHECK(resumed(same, true) == resumed(same, false));
-  MPI_Comm rest = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, world->rank() == 0 ? 0 : 1, 0, &rest);
-  {
-    const auto fewer = make_mpi_comm(rest);
-    const auto alone = make_mpi_comm(MPI_COMM_SELF);
-    CHECK(resumed(*fewer, true).first == resumed(*fewer, false).first);
-    CHECK(resumed(*alone, true) == resumed(*alone, false));
+    // On these ranks, on fewer, and on one: what was loaded is what is in the file, and training goes on
+    // alike.
+    const auto resumed = [&](Comm& group, bool shards) {
+      Trainee trainee(group, {.sharded = shards, .type = type, .checkpoint = sharded});
+      const Outcome loaded = trainee.outcome();
+      trainee.train(2);
+      return std::pair{loaded, trainee.outcome()};
+    };
+    CHECK(resumed(same, true) == resumed(same, false));
+    MPI_Comm rest = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world->rank() == 0 ? 0 : 1, 0, &rest);
+    {
+      const auto fewer = make_mpi_comm(rest);
+      const auto alone = make_mpi_comm(MPI_COMM_SELF);
+      CHECK(resumed(*fewer, true).first == resumed(*fewer, false).first);
+      CHECK(resumed(*alone, true) == resumed(*alone, false));
+    }
+    MPI_Comm_free(&rest);
   }
-  MPI_Comm_free(&rest);
 }
 
 TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {

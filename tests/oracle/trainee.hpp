@@ -62,10 +62,8 @@ public:
     Ops& ops = device_->ops();
     ops.square_sums(sums_, gradients_, *queue_);
     ops.clip_scale(scalars_, sums_, oracle_.real("clip"), *queue_);
-    for (const Section& section : layout_.sections()) {
-      adamw({section.range.begin, section.decay_end}, step, lr, oracle_.real("weight_decay"));
-      adamw({section.decay_end, section.range.end}, step, lr, 0.0);
-    }
+    adamw(layout_.matrices(), step, lr, oracle_.real("weight_decay"));
+    adamw(layout_.vectors(), step, lr, 0.0);
     return scalar(StepScalar::grad_norm);
   }
 
@@ -121,7 +119,6 @@ private:
   }
 
   void adamw(Range range, int64_t step, float lr, double decay) {
-    if (range.empty()) return;
     const AdamWStep settings = {.lr = lr,
                                 .beta1 = static_cast<float>(oracle_.real("beta1")),
                                 .beta2 = static_cast<float>(oracle_.real("beta2")),
@@ -149,8 +146,7 @@ private:
     void after_gradients(int64_t) override {}
   };
   Silent silent_;
-  Gpt gpt_{
-      config_, *device_, sequences(), {.weights = weights_, .matrices = weights_, .gradients = gradients_}};
+  Gpt gpt_{config_, *device_, sequences(), parameters_in(layout_, weights_, gradients_)};
 };
 
 }  // namespace gpt::test

@@ -318,7 +318,7 @@ TEST_CASE("files of an enemy with right checksums are refused by what they say")
   { Forgery nothing(file); }
   CHECK_NOTHROW(load(file));
 
-  refused("has format 1, this program reads 2", [](Forgery& f) { f.integer("format", 1); });
+  refused("has format 2, this program reads 3", [](Forgery& f) { f.integer("format", 2); });
   refused("@step: -1 is less than 0", [](Forgery& f) { f.integer("step", -1); });
   refused("different checkpoints", [](Forgery& f) { f.integer("step", 2); });
   refused("different checkpoints", [](Forgery& f) { f.record().branch = 9; });

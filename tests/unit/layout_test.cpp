@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "model/gpt.hpp"
+#include "train/buckets.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,13 +25,13 @@ public:
 
 TEST_CASE("backward finishes sections in the order that the layout gives") {
   const Layout layout(odd);
-  CHECK(layout.backward_order() == std::vector<int64_t>{6, 5, 4, 3, 2, 1, 0, 7});
+  CHECK(layout.backward_order() == std::vector<int64_t>{6, 5, 4, 3, 2, 1, 7, 0});
   const auto device = make_cpu_device(1);
   const auto queue = device->make_queue();
   const TensorBuffer params(*device, DType::f32, {layout.size()}),
       gradients(*device, DType::f32, {layout.size()});
   const TensorBuffer tokens(*device, DType::i32, {1, odd.context}), loss(*device, DType::f64, {1});
-  Gpt model(odd, *device, 1, {.weights = params, .matrices = params, .gradients = gradients});
+  Gpt model(odd, *device, 1, parameters_in(layout, params, gradients));
   Hearing listener;
   model.train({.inputs = tokens, .targets = tokens}, loss, {}, listener, *queue);
   CHECK(listener.heard == layout.backward_order());
@@ -74,14 +75,33 @@ TEST_CASE("parameters lie inside their sections, apart from each other and align
       for (const Parameter& parameter : layout.all()) {
         if (parameter.offset < section.range.begin || parameter.offset >= section.range.end) continue;
         CHECK(parameter.offset + parameter.stored <= section.range.end);
-        CHECK(parameter.decays == (parameter.offset < section.decay_end));
+        CHECK(parameter.decays == (section.name != "vectors"));
         CHECK(parameter.decays == (parameter.shape.size() == 2));
       }
     }
     CHECK(next == layout.size());
     CHECK((layout.find("h.2.mlp.c_fc.bias") != nullptr) == bias);
     CHECK(layout.sections()[static_cast<size_t>(layout.embedding_section())].name == "embedding");
-    CHECK(layout.sections()[static_cast<size_t>(layout.norm_section())].name == "ln_f");
+    CHECK(layout.sections()[static_cast<size_t>(layout.mlp_section(2))].name == "h.2.mlp");
+    CHECK(layout.sections()[static_cast<size_t>(layout.attention_section(0))].name == "h.0.attn");
+    CHECK(layout.sections()[static_cast<size_t>(layout.vector_section())].name == "vectors");
+    CHECK(layout.matrices().end == layout.vectors().begin);
+    CHECK(layout.vectors().end == layout.size());
+  }
+}
+
+TEST_CASE("matrices and vectors travel apart, whatever the size of buckets") {
+  const Layout layout(odd);
+  for (const int64_t bytes : {int64_t{0}, int64_t{1} << 14, int64_t{1} << 30}) {
+    CAPTURE(bytes);
+    const Buckets buckets(layout, bytes);
+    int64_t elements = 0;
+    for (const Range& bucket : buckets.ranges()) {
+      elements += bucket.size();
+      CHECK((bucket.end <= layout.matrices().end || bucket.begin >= layout.vectors().begin));
+    }
+    CHECK(elements == layout.size());
+    CHECK(buckets[buckets.of_section(layout.vector_section())].size() == layout.vectors().size());
   }
 }
 

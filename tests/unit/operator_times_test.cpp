@@ -34,7 +34,7 @@ private:
   TensorBuffer gradients_{device_, DType::f32, {layout_.size()}};
   TensorBuffer tokens_{device_, DType::i32, {sequences, small.context}};
   TensorBuffer loss_{device_, DType::f64, {1}};
-  Gpt model_{small, device_, sequences, {.weights = params_, .matrices = params_, .gradients = gradients_}};
+  Gpt model_{small, device_, sequences, parameters_in(layout_, params_, gradients_)};
 };
 
 std::map<std::string, OperatorTime> by_name(const StepProfile& profile) {
