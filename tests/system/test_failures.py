@@ -1,5 +1,6 @@
 """Whatever fails on whichever rank, the whole job ends soon, with a code and words, and leaves no process behind."""
 
+import os
 import pathlib
 import re
 import signal
@@ -132,7 +133,12 @@ class Failures(SystemTest):
             while job.poll() is None and not Run(out).checkpoints():
                 time.sleep(0.05)
             job.send_signal(number)
-            _, err = job.communicate(timeout=60)
+            try:
+                _, err = job.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                for process in processes_with(out):  # else the end of `with` waits for them
+                    os.kill(process, signal.SIGKILL)
+                raise
         self.assert_nothing_runs(out)
         self.assertFalse((out / "verdict.json").exists())
         return job.returncode, err

@@ -101,13 +101,14 @@ class Hosts:
                 if "tbf" in enter.run("tc", "qdisc", "show", "dev", device):
                     enter.run("tc", "qdisc", "del", "dev", device, "root")
 
+    @contextlib.contextmanager
     def cut(self, number):
-        """Takes a host's link away, as when its cable is pulled: nobody is told."""
+        """Takes a host's link away, as when its cable is pulled: nobody is told. It comes back at the end of `with`."""
         self._on(number, "ip", "link", "set", "eth0", "down")
-
-    def join(self, number):
-        """Gives it back."""
-        self._on(number, "ip", "link", "set", "eth0", "up")
+        try:
+            yield
+        finally:
+            self._on(number, "ip", "link", "set", "eth0", "up")
 
     def bytes_sent(self):
         """By host: bytes that have left over its link, headers of packets included."""
@@ -126,12 +127,22 @@ class Hosts:
             raise ValueError(f"placement {placement!r}: block, cyclic, or for each rank one of {self.count} hosts")
         return list(placement)
 
+    @contextlib.contextmanager
     def start(self, command, placement="block", ranks_per_host=2, mca=None, environment=None):
-        """mpirun of `command` (program and arguments) as a Popen with pipes; `mca`: Open MPI's parameters."""
+        """mpirun of `command` (program and arguments) as a Popen with pipes; `mca`: Open MPI's parameters. An
+        exception inside `with` ends the job, which may not end by itself, and tells what it had said."""
         names = [self.names[number] for number in self.place(placement, ranks_per_host)]
         words = ["mpirun", "--map-by", "seq", "--bind-to", "none", "--host", ",".join(names)]
         words += [*map(str, command)]
-        return self._switch.start(words, self.environment(mca) | (environment or {}))
+        with self._switch.start(words, self.environment(mca) | (environment or {})) as job:
+            try:
+                yield job
+            except BaseException as problem:
+                left = [command_line(pid) for pid in self.processes()]
+                self.end_jobs()
+                out, err = job.communicate()
+                problem.add_note(f"processes then: {left}\n--- out\n{out}\n--- err\n{err}")
+                raise
 
     def run(self, command, timeout=120, **how):
         """The Result of a job; `how`: see start. A job that takes longer is ended.
@@ -146,9 +157,6 @@ class Hosts:
                 self.end_jobs()
                 out, err = job.communicate()
                 raise Overtime(Result(words, None, out, err, time.monotonic() - started), timeout) from None
-            except BaseException:
-                self.end_jobs()
-                raise
 
     def shell(self, mca=None):
         """A shell on the switch; its exit code."""
@@ -315,6 +323,14 @@ def _line_of_descendants(pid):
         if not children:
             return line
         line.append(children[0])
+
+
+def command_line(pid):
+    """Program and arguments; empty for a process that has ended, as any may at any moment."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _home_of(pid):

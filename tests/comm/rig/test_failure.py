@@ -2,11 +2,11 @@
 
 import json
 import os
-import pathlib
 import signal
 import time
 
-from on_hosts import RANK_FAILED, SANITIZED, HostsTest, Run, main
+from hosts import command_line
+from on_hosts import RANK_FAILED, SANITIZED, HostsTest, Run, main, program
 
 SOON = 40 if SANITIZED else 10  # seconds
 CYCLIC = [0, 1, 2, 3, 0, 1, 2, 3]
@@ -21,11 +21,7 @@ class Failure(HostsTest):
             time.sleep(0.05)
 
     def ranks_on(self, number):
-        return [
-            pid
-            for pid in self.hosts.processes(number)
-            if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "gpt_mpi"
-        ]
+        return [pid for pid in self.hosts.processes(number) if command_line(pid)[:1] == [program("gpt_mpi")]]
 
     def kill_while_training(self, name, victims):
         """@param victims  given the hosts' ranks, called when training is under way"""
@@ -66,13 +62,12 @@ class Failure(HostsTest):
                 )
                 with self.hosts.start(command, placement=CYCLIC) as job:
                     self.wait_for_step(job, run, 3)
-                    self.hosts.cut(number)
-                    started = time.monotonic()
-                    while any(self.ranks_on(host) for host in range(self.count)):
-                        self.assertLess(time.monotonic() - started, timeout + SOON, "ranks are left")
-                        time.sleep(0.05)
-                    self.hosts.join(number)  # mpirun learns of the ends on that host only now
-                    out, err = job.communicate(timeout=6 * SOON)
+                    with self.hosts.cut(number):
+                        started = time.monotonic()
+                        while any(self.ranks_on(host) for host in range(self.count)):
+                            self.assertLess(time.monotonic() - started, timeout + SOON, "ranks are left")
+                            time.sleep(0.05)
+                    out, err = job.communicate(timeout=6 * SOON)  # mpirun learns of the ends on that host only now
                 self.assertNotEqual(job.returncode, 0, out + err)
                 verdict = json.loads((run.folder / "verdict.json").read_text(encoding="utf-8"))
                 self.assertEqual(verdict["exit_code"], RANK_FAILED, verdict)
