@@ -9,6 +9,7 @@ namespace gpt {
 /// Each command of gpt_bench reads its own options and measures; collective over the world. Only the root
 /// prints.
 ExitCode bench_step(World& world, const Arguments& arguments);
+ExitCode bench_peers(World& world, const Arguments& arguments);
 ExitCode bench_comm(World& world, const Arguments& arguments);
 ExitCode bench_scaling(World& world, const Arguments& arguments);
 ExitCode bench_model(World& world, const Arguments& arguments);

@@ -127,6 +127,12 @@ OwnStep::Took OwnStep::operator()(Reducing how) {
   return took;
 }
 
+std::vector<double> OwnStep::round(int64_t steps) {
+  std::vector<double> seconds;
+  for (int64_t step = 0; step < steps; ++step) seconds.push_back((*this)(Reducing::overlapped).seconds);
+  return seconds;
+}
+
 void OwnStep::settle() {
   reducer_.wait_for_params();
   queue_->synchronize();
@@ -162,6 +168,11 @@ void check_fixed_plan(const TrainOptions& options) {
   validate(options.reduction == "flat" || options.reduction == "hierarchical",
            "--reduction {}: use flat or hierarchical here", options.reduction);
   validate(options.inter != "auto", "--inter auto: use mpi, ring, halving or direct here");
+}
+
+DType precision_type(const std::string& precision) {
+  validate(precision == "fp32" || precision == "bf16", "--precision {}: use fp32 or bf16", precision);
+  return precision == "bf16" ? DType::bf16 : DType::f32;
 }
 
 void check_threads(int64_t threads) {

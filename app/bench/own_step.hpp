@@ -53,6 +53,9 @@ public:
   /// One step; all ranks the same kind.
   Took operator()(Reducing how);
 
+  /// Seconds of each of so many steps as training does them.
+  std::vector<double> round(int64_t steps);
+
   /// Waits for what the last step left under way: parameters that others updated. Collective.
   void settle();
 
@@ -82,6 +85,9 @@ GptConfig bench_config(const std::string& preset, int64_t context, int64_t vocab
 TrainOptions fixed_plan();
 /// @throws Error(usage) where the plan of sums leaves a choice, or is the tree
 void check_fixed_plan(const TrainOptions& options);
+
+/// "fp32" or "bf16". @throws Error(usage)
+DType precision_type(const std::string& precision);
 
 /// @throws Error(usage)
 void check_threads(int64_t threads);

@@ -14,22 +14,26 @@ namespace gpt {
 
 /// Which Python program is measured beside this one.
 struct Peer {
-  std::string python = "auto";  ///< auto: python3, if that has PyTorch
+  std::string python = "python3";
+  std::string library = "PyTorch";
+  std::string module = "torch";  ///< as which Python imports that library
   std::string script = "tests/peers/torch_step.py";
-  bool compiled = false;
+  bool compiled = false;  ///< with torch.compile
 };
 
 /// What keeps this peer from being measured: "python3 has no PyTorch"; empty if nothing does.
 std::string fault_of(const Peer& peer);
 
-/// Training steps in PyTorch, in a process of its own that computes only when asked.
+/// Training steps of a peer, in a process of its own that computes only when asked.
 class PeerStep {
 public:
-  /// @param type  bf16: as PyTorch's autocast computes
+  /// @param type   bf16: as the peer's mixed precision computes
+  /// @param steps  of a round
+  /// @throws Error(failed) if the peer ends instead of answering
   PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps, int threads);
 
   const std::string& name() const { return name_; }
-  /// Seconds of each step of one round.
+  /// Seconds of each step of one round. @throws Error(failed) as above
   std::vector<double> round();
 
 private:

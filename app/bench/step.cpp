@@ -6,7 +6,7 @@
 #include "bench/own_step.hpp"
 #include "bench/peer_step.hpp"
 #include "bench/progress.hpp"
-#include "bench/times.hpp"
+#include "bench/times_json.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Options {
   int64_t rounds = 5;
   bool operators = true;
   std::string json;
-  Peer peer;
+  Peer peer{.python = "auto"};  // python3, if that has PyTorch
 };
 
 /// Sequences of all ranks in a step.
@@ -47,8 +47,7 @@ void check(const Options& options, int ranks) {
            "--global-batch {}: use {} or more, one sequence a rank, or 0", options.global_batch, ranks);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
-  validate(options.precision == "fp32" || options.precision == "bf16", "--precision {}: use fp32 or bf16",
-           options.precision);
+  precision_type(options.precision);
   check_threads(options.threads);
 }
 
@@ -84,17 +83,13 @@ void print(const Measured& measured, const std::string& peer, int64_t tokens) {
   fmt::print("  ratio of the least times: {:.2f}\n", measured.peer.least() / measured.own.least());
 }
 
-nlohmann::json times_json(const Times& times) {
-  return {{"times_s", times.all}, {"least_s", times.least()}, {"median_s", times.median()}};
-}
-
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
 void measure(const World& world, const Options& options, const GptConfig& config) {
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
   const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
-  const DType type = options.precision == "bf16" ? DType::bf16 : DType::f32;
+  const DType type = precision_type(options.precision);
   OperatorTimes operators;
   OwnStep own(world,
               {.config = config,
@@ -112,7 +107,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   Measured measured;
   Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (int64_t step = 0; step < options.steps; ++step) measured.own.add(own(Reducing::overlapped).seconds);
+    measured.own.add(own.round(options.steps));
     if (peer) measured.peer.add(peer->round());
     for (int64_t step = 0; options.operators && step < options.steps; ++step) {
       operators.start();
@@ -131,14 +126,10 @@ void measure(const World& world, const Options& options, const GptConfig& config
   print(measured, peer ? peer->name() : "", tokens);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
   if (options.json.empty()) return;
-  nlohmann::json report = {{"preset", options.preset},
-                           {"context", options.context},
-                           {"global_batch", batch},
-                           {"precision", options.precision},
-                           {"ranks", world.size()},
-                           {"threads", choice.threads},
-                           {"tokens", tokens},
-                           {"gpt_mpi", times_json(measured.own)}};
+  nlohmann::json report = {{"preset", options.preset}, {"context", options.context},
+                           {"global_batch", batch},    {"precision", options.precision},
+                           {"ranks", world.size()},    {"threads", choice.threads},
+                           {"tokens", tokens},         {"gpt_mpi", times_json(measured.own)}};
   if (peer) {
     report["peer"] = times_json(measured.peer);
     report["peer"]["name"] = peer->name();

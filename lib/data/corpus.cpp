@@ -27,21 +27,19 @@ Corpus::Corpus(std::vector<std::string> files, std::string separator, TextUnit u
       separator_(std::move(separator)),
       unit_(unit),
       list_(folder),
-      seen_(0x110000, false) {
-  int64_t bytes_in_all = 0;
-  for (const std::string& path : files_) bytes_in_all += TextReader(path).file_bytes();
+      seen_(0x110000) {
+  for (const std::string& path : files_) text_bytes_ += TextReader(path).file_bytes();
   int64_t bytes_before = 0;
   for (size_t file = 0; file < files_.size(); ++file) {
     TextReader reader(files_[file]);
-    scan(reader, file, progress, bytes_before, bytes_in_all);
+    scan(reader, file, progress, bytes_before);
     bytes_before += reader.file_bytes();
   }
   validate(tokens_ > 0, "nothing to pack: {} {} no text", files_.front(),
            files_.size() == 1 ? "holds" : fmt::format("and {} more files hold", files_.size() - 1));
 }
 
-void Corpus::scan(TextReader& reader, uint64_t file, const Progress& progress, int64_t bytes_before,
-                  int64_t bytes_in_all) {
+void Corpus::scan(TextReader& reader, uint64_t file, const Progress& progress, int64_t bytes_before) {
   current_ = {.file = file, .begin = static_cast<uint64_t>(reader.begin())};
   while (!reader.at_end()) {
     const std::string_view piece = reader.next();
@@ -59,7 +57,7 @@ void Corpus::scan(TextReader& reader, uint64_t file, const Progress& progress, i
     const size_t waiting = last || separator_.empty() ? 0 : separator_.size() - 1;
     const size_t until = std::max(at, piece.size() - std::min(piece.size(), waiting));
     const size_t counted = count(piece.substr(at, until - at), last, reader, at);
-    progress("counting", bytes_before + reader.offset_of(at + counted), bytes_in_all);
+    progress("counting", bytes_before + reader.offset_of(at + counted), text_bytes_);
     if (!last) reader.unread(piece.size() - at - counted);
   }
   end_document(static_cast<uint64_t>(reader.file_bytes()));
@@ -71,11 +69,17 @@ size_t Corpus::count(std::string_view text, bool last, const TextReader& reader,
     at = text.size();
     current_.tokens += text.size();
   } else {
+    uint8_t* const seen = seen_.data();
     while (at < text.size()) {
+      const size_t ascii = ascii_prefix(text.substr(at));
+      for (const char byte : text.substr(at, ascii)) seen[static_cast<unsigned char>(byte)] = 1;
+      at += ascii;
+      current_.tokens += ascii;
+      if (at == text.size()) break;
       const Utf8Char next = first_utf8(text.substr(at));
       if (next.truncated && !last) break;
       if (next.length == 0) refuse(text[at], reader, piece_offset + at);
-      seen_[next.code] = true;
+      seen[next.code] = 1;
       at += static_cast<size_t>(next.length);
       ++current_.tokens;
     }
@@ -107,7 +111,7 @@ std::vector<char32_t> Corpus::alphabet() const {
   std::vector<char32_t> codes;
   for (char32_t code = 0; code < seen_.size(); ++code) {
     const bool added = code == U'\n' && documents() > 1 && unfinished_ > 0 && unit_ == TextUnit::characters;
-    if (seen_[code] || added) codes.push_back(code);
+    if (seen_[code] != 0 || added) codes.push_back(code);
   }
   return codes;
 }

@@ -38,6 +38,8 @@ public:
   int64_t documents() const { return list_.size() / fields; }
   Document document(int64_t index) const;
 
+  int64_t text_bytes() const { return text_bytes_; }  ///< of all files
+
   /// Tokens of all documents, with the LF that packing adds to unfinished ones if there are several
   /// documents, so that no two run into each other.
   int64_t tokens() const { return tokens_ + (documents() > 1 ? unfinished_ : 0); }
@@ -48,8 +50,7 @@ public:
 private:
   static constexpr int64_t fields = 5;
 
-  void scan(TextReader& reader, uint64_t file, const Progress& progress, int64_t bytes_before,
-            int64_t bytes_in_all);
+  void scan(TextReader& reader, uint64_t file, const Progress& progress, int64_t bytes_before);
   size_t count(std::string_view text, bool last, const TextReader& reader, size_t piece_offset);
   void end_document(uint64_t end);
 
@@ -58,7 +59,8 @@ private:
   TextUnit unit_;
   Spool list_;
   Document current_;
-  std::vector<bool> seen_;  // by code point
+  std::vector<uint8_t> seen_;  // by code point: 1 if it occurs
+  int64_t text_bytes_ = 0;
   int64_t tokens_ = 0;
   int64_t unfinished_ = 0;
   char last_byte_ = 0;

@@ -3,6 +3,7 @@
 #include "base/contracts.hpp"
 #include "base/error.hpp"
 #include "base/integers.hpp"
+#include "data/file_io.hpp"
 #include "data/shard_format.hpp"
 #include "text/tokenizer.hpp"
 
@@ -73,7 +74,9 @@ void DatasetWriter::open_next() {
 }
 
 void DatasetWriter::close_shard() {
-  (next_ <= plan_.train_shards ? manifest_.train : manifest_.val).push_back(shard_->finish());
+  const ShardInfo info = shard_->finish();
+  begin_sync(folder_.staging() + "/" + info.file);  // the disk works while the next shards are made
+  (next_ <= plan_.train_shards ? manifest_.train : manifest_.val).push_back(info);
   shard_.reset();
 }
 

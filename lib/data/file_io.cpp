@@ -80,12 +80,14 @@ FileHandle open_nameless_file(const std::string& folder) {
   return file;
 }
 
+void begin_sync(const std::string& path) {
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 void sync_files(std::span<const std::string> paths) {
   // Once all of them are on their way, the first fsync makes the file system commit for the others too.
-  for (const std::string& path : paths) {
-    const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file) ::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
-  }
+  for (const std::string& path : paths) begin_sync(path);
   // What is left of an fsync is the disk emptying its cache, once for all that wait for it together.
   const size_t threads = std::min<size_t>(paths.size(), 32);
   std::vector<std::future<void>> parts;

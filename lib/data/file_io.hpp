@@ -31,6 +31,9 @@ void write_at(const FileHandle& file, const std::string& path, int64_t offset,
 /// A temporary file that has no name and is gone when it is closed, on the same disk as `folder`.
 FileHandle open_nameless_file(const std::string& folder);
 
+/// Lets the disk begin to write what the system holds of a file, without waiting for it.
+void begin_sync(const std::string& path);
+
 /// Contents on the disk before it returns. For many small files much faster than one after the other.
 void sync_files(std::span<const std::string> paths);
 

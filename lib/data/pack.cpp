@@ -93,7 +93,7 @@ private:
 
 }  // namespace
 
-Manifest pack(const PackOptions& options, const Progress& progress) {
+PackReport pack(const PackOptions& options, const Progress& progress) {
   validate(options.tokenizer == "bytes" || options.tokenizer == "chars", "--tokenizer {}: use bytes or chars",
            options.tokenizer);
   validate(!options.inputs.empty(), "nothing to pack: name files or folders with --input");
@@ -126,7 +126,7 @@ Manifest pack(const PackOptions& options, const Progress& progress) {
   Encoder encoder(corpus, *tokenizer, writer, progress);
   const Permutation order(corpus.documents(), random_bits(options.seed, shuffle_stream));
   for (int64_t i = 0; i < corpus.documents(); ++i) encoder.encode(corpus.document(order(i)));
-  return writer.finish();
+  return {.manifest = writer.finish(), .text_bytes = corpus.text_bytes()};
 }
 
 }  // namespace gpt

@@ -23,8 +23,13 @@ struct PackOptions {
   std::function<void(const std::string&)> notice;  ///< hears what is unusual about the input; may be empty
 };
 
+struct PackReport {
+  Manifest manifest;
+  int64_t text_bytes = 0;  ///< of the input files
+};
+
 /// Turns text files into a dataset; docs/data-format.md has the rules. Memory use does not grow with the
 /// corpus but for the list of file names. Nothing is written unless all of the input is fit. @throws Error
-Manifest pack(const PackOptions& options, const Progress& progress = no_progress);
+PackReport pack(const PackOptions& options, const Progress& progress = no_progress);
 
 }  // namespace gpt

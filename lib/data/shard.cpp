@@ -4,10 +4,10 @@
 #include "base/hash.hpp"
 #include "data/file_io.hpp"
 #include "data/shard_format.hpp"
+#include "data/stored_tokens.hpp"
 #include "h5/h5.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 namespace gpt {
@@ -28,23 +28,6 @@ void match(const std::string& path, const char* what, const Value& found, const 
   validate(found == promised, ExitCode::damaged,
            "{}: {} is {}, the manifest promises {}; the file belongs to another dataset or is damaged", path,
            what, found, promised);
-}
-
-/// Widens `count` numbers of Stored's width; returns the index of the first that is not below `vocabulary`,
-/// or -1.
-template <class Stored>
-int64_t widen(const std::byte* bytes, int64_t count, int64_t vocabulary, Token* out) {
-  uint32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    Stored value = 0;
-    std::memcpy(&value, bytes + i * static_cast<int64_t>(sizeof(Stored)), sizeof(Stored));
-    largest = std::max(largest, uint32_t{value});
-    out[i] = static_cast<Token>(value);
-  }
-  if (int64_t{largest} < vocabulary) return -1;
-  return std::find_if(out, out + count,
-                      [&](Token t) { return int64_t{static_cast<uint32_t>(t)} >= vocabulary; }) -
-         out;
 }
 
 }  // namespace
@@ -104,12 +87,12 @@ void Shard::read(int64_t begin, std::span<Token> out) const {
     validate(got == wanted, ExitCode::damaged,
              "{} ends at byte {}, in the middle of its tokens (token {} of {})", shard.path, offset + got,
              begin + done + got / shard.token_bytes, shard.tokens);
-    Token* to = out.data() + done;
-    const int64_t bad = shard.token_bytes == 1   ? widen<uint8_t>(bytes, piece, shard.vocabulary, to)
-                        : shard.token_bytes == 2 ? widen<uint16_t>(bytes, piece, shard.vocabulary, to)
-                                                 : widen<uint32_t>(bytes, piece, shard.vocabulary, to);
-    validate(bad < 0, ExitCode::damaged, "{}: token {} at offset {} is outside the vocabulary of {}",
-             shard.path, bad < 0 ? 0 : static_cast<uint32_t>(to[bad]), begin + done + bad, shard.vocabulary);
+    const std::span<Token> to = out.subspan(static_cast<size_t>(done), static_cast<size_t>(piece));
+    load_tokens(bytes, shard.token_bytes, to);
+    const size_t bad = first_outside(to, shard.vocabulary);
+    validate(bad == to.size(), ExitCode::damaged, "{}: token {} at offset {} is outside the vocabulary of {}",
+             shard.path, bad == to.size() ? 0 : static_cast<uint32_t>(to[bad]),
+             begin + done + static_cast<int64_t>(bad), shard.vocabulary);
     done += piece;
   }
 }

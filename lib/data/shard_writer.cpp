@@ -6,30 +6,15 @@
 #include "data/file_io.hpp"
 #include "data/shard_format.hpp"
 #include "data/spool.hpp"
+#include "data/stored_tokens.hpp"
 #include "h5/h5.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <vector>
 
 namespace gpt {
-namespace {
-
-/// Appends `tokens` as numbers of Stored's width.
-template <class Stored>
-void store(std::span<const Token> tokens, std::vector<std::byte>& bytes) {
-  const size_t start = bytes.size();
-  bytes.resize(start + tokens.size() * sizeof(Stored));
-  std::byte* out = bytes.data() + start;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto stored = static_cast<Stored>(tokens[i]);
-    std::memcpy(out + i * sizeof(Stored), &stored, sizeof(Stored));
-  }
-}
-
-}  // namespace
 
 struct ShardWriter::Impl {
   std::string path;
@@ -103,11 +88,11 @@ ShardWriter::~ShardWriter() = default;
 void ShardWriter::append(std::span<const Token> tokens) {
   Impl& shard = *impl_;
   if (tokens.empty()) return;
-  const auto bad = std::find_if(tokens.begin(), tokens.end(),
-                                [&](Token token) { return token < 0 || token >= shard.vocabulary; });
-  validate(bad == tokens.end(), ExitCode::damaged,
+  const size_t bad = first_outside(tokens, shard.vocabulary);
+  validate(bad == tokens.size(), ExitCode::damaged,
            "{}: token {} at offset {} is outside the vocabulary of {}", shard.path,
-           bad == tokens.end() ? 0 : *bad, shard.appended + (bad - tokens.begin()), shard.vocabulary);
+           bad == tokens.size() ? 0 : tokens[bad], shard.appended + static_cast<int64_t>(bad),
+           shard.vocabulary);
   validate(static_cast<int64_t>(tokens.size()) <= shard.promised - shard.appended, ExitCode::failed,
            "{}: more than the {} tokens that were announced", shard.path, shard.promised);
   if (std::exchange(shard.between_documents, false)) {
@@ -120,9 +105,7 @@ void ShardWriter::append(std::span<const Token> tokens) {
     const int64_t room =
         shard.tokens_per_block() - static_cast<int64_t>(shard.block.size()) / shard.token_bytes;
     const auto piece = tokens.first(std::min(tokens.size(), static_cast<size_t>(room)));
-    if (shard.token_bytes == 1) store<uint8_t>(piece, shard.block);
-    if (shard.token_bytes == 2) store<uint16_t>(piece, shard.block);
-    if (shard.token_bytes == 4) store<uint32_t>(piece, shard.block);
+    store_tokens(piece, shard.token_bytes, shard.block);
     if (static_cast<int64_t>(shard.block.size()) == checksum_block_bytes) shard.write_block();
     tokens = tokens.subspan(piece.size());
   }

@@ -6,20 +6,36 @@
 #include "data/dataset.hpp"
 #include "data/shard_documents.hpp"
 #include "data/shard_format.hpp"
+#include "data/stored_tokens.hpp"
 #include "h5/h5.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 namespace gpt {
 namespace {
 
-uint32_t stored_token(const std::byte* bytes, int64_t token_bytes) {
+struct BadToken {
+  int64_t offset = 0;
   uint32_t value = 0;
-  std::memcpy(&value, bytes, static_cast<size_t>(token_bytes));  // little endian
-  return value;
+};
+
+/// The first token outside the vocabulary; offsets count from the first of `bytes`.
+std::optional<BadToken> find_bad_token(std::span<const std::byte> bytes, int64_t token_bytes,
+                                       int64_t vocabulary) {
+  std::array<Token, 4096> buffer;  // stays in the nearest cache
+  const size_t count = bytes.size() / static_cast<size_t>(token_bytes);
+  for (size_t begin = 0; begin < count; begin += buffer.size()) {
+    const auto tokens = std::span(buffer).first(std::min(buffer.size(), count - begin));
+    load_tokens(bytes.subspan(begin * static_cast<size_t>(token_bytes)), token_bytes, tokens);
+    const size_t bad = first_outside(tokens, vocabulary);
+    if (bad < tokens.size())
+      return BadToken{static_cast<int64_t>(begin + bad), static_cast<uint32_t>(tokens[bad])};
+  }
+  return std::nullopt;
 }
 
 class Verifier {
@@ -91,8 +107,7 @@ private:
 
     StreamHash whole;
     std::vector<std::byte> bytes;
-    std::optional<int64_t> bad;  // offset of the first token outside the vocabulary
-    uint32_t bad_value = 0;
+    std::optional<BadToken> bad;
     for (int64_t block = 0; block < blocks; ++block) {
       const Range range{block * per_block, std::min((block + 1) * per_block, tokens.size())};
       bytes.resize(static_cast<size_t>(range.size() * width));
@@ -104,16 +119,16 @@ private:
         problem("{}: tokens {} to {} have the checksum {}, written was {}", file.path(), range.begin,
                 range.end - 1, to_hex(found), to_hex(expected));
       }
-      for (int64_t i = 0; i < range.size() && !bad; ++i) {
-        bad_value = stored_token(bytes.data() + i * width, width);
-        if (bad_value >= manifest().vocabulary) bad = range.begin + i;
+      if (!bad) {
+        bad = find_bad_token(bytes, width, manifest().vocabulary);
+        if (bad) bad->offset += range.begin;
       }
       done_ += range.size();
       progress_("verifying", done_, tokens_in_all_);
     }
     if (bad) {
-      problem("{}: token {} at offset {} is outside the vocabulary of {}", file.path(), bad_value, *bad,
-              manifest().vocabulary);
+      problem("{}: token {} at offset {} is outside the vocabulary of {}", file.path(), bad->value,
+              bad->offset, manifest().vocabulary);
     }
     if (whole.digest() != info.checksum) {
       problem("{}: all tokens together have the checksum {}, the manifest says {}", file.path(),

@@ -9,11 +9,13 @@ namespace gpt {
 namespace {
 
 constexpr Token absent = -1;
+constexpr size_t ascii_codes = 128;
 
 class CharTokenizer final : public Tokenizer {
 public:
   /// @param alphabet  sorted, without duplicates
-  explicit CharTokenizer(const std::vector<char32_t>& alphabet) : ids_(alphabet.back() + 1, absent) {
+  explicit CharTokenizer(const std::vector<char32_t>& alphabet)
+      : ids_(std::max<size_t>(alphabet.back() + 1, ascii_codes), absent) {
     for (const char32_t code : alphabet) {
       ids_[code] = static_cast<Token>(texts_.size());
       append_utf8(texts_.emplace_back(), code);
@@ -26,12 +28,16 @@ public:
   int64_t vocabulary() const override { return static_cast<int64_t>(texts_.size()); }
 
   void encode(std::string_view text, std::vector<Token>& out) const override {
-    out.reserve(out.size() + text.size());
-    int64_t characters = 0;
-    for (size_t at = 0; at < text.size(); ++characters) {
+    const size_t before = out.size();
+    out.reserve(before + text.size());
+    for (size_t at = 0; at < text.size();) {
+      if (const size_t ascii = encode_ascii(text.substr(at), out); ascii > 0) {
+        at += ascii;
+        continue;
+      }
       const Utf8Char next = first_utf8(text.substr(at));
       const Token id = next.length > 0 && next.code < ids_.size() ? ids_[next.code] : absent;
-      if (id == absent) refuse(text, at, characters, next);
+      if (id == absent) refuse(text, at, static_cast<int64_t>(out.size() - before), next);
       out.push_back(id);
       at += static_cast<size_t>(next.length);
     }
@@ -50,6 +56,24 @@ public:
   }
 
 private:
+  /// Appends the tokens of the ASCII characters that `text` begins with, up to one that is not in the
+  /// alphabet, and returns how many.
+  size_t encode_ascii(std::string_view text, std::vector<Token>& out) const {
+    const std::string_view run = text.substr(0, ascii_prefix(text));
+    const size_t first = out.size();
+    out.resize(first + run.size());
+    Token* const to = out.data() + first;
+    Token lowest = 0;
+    for (size_t i = 0; i < run.size(); ++i) {
+      to[i] = ids_[static_cast<unsigned char>(run[i])];
+      lowest = std::min(lowest, to[i]);
+    }
+    if (lowest != absent) return run.size();
+    const auto known = static_cast<size_t>(std::find(to, to + run.size(), absent) - to);
+    out.resize(first + known);
+    return known;
+  }
+
   /// Apart from the loop: a message for every character would cost a hundred times the lookup.
   [[noreturn]] void refuse(std::string_view text, size_t at, int64_t characters, const Utf8Char& next) const {
     if (next.length == 0) {

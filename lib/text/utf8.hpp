@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -21,6 +23,18 @@ Utf8Char first_multibyte_utf8(std::string_view text);
 inline Utf8Char first_utf8(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   return lead < 0x80 ? Utf8Char{lead, 1, false} : first_multibyte_utf8(text);
+}
+
+/// How many bytes stand before the first one that is not ASCII.
+inline size_t ascii_prefix(std::string_view text) {
+  constexpr uint64_t high_bits = 0x8080808080808080;
+  size_t at = 0;
+  for (uint64_t eight = 0; at + sizeof eight <= text.size(); at += sizeof eight) {
+    std::memcpy(&eight, text.data() + at, sizeof eight);
+    if ((eight & high_bits) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
 }
 
 /// A Unicode scalar value: what UTF-8 can hold.

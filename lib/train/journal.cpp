@@ -64,6 +64,7 @@ void Journal::step(const StepRecord& record) {
           {"grad_norm", record.grad_norm},
           {"tokens", record.tokens},
           {"step_seconds", record.seconds},
+          {"data_seconds", record.data_seconds},
           {"tokens_per_second", record.tokens_per_second}}});
 }
 
@@ -80,7 +81,8 @@ void Journal::ranks(const IntervalTimes& times, const Stragglers& stragglers) {
                        {"host", stragglers.host(rank)},
                        {"compute", own.compute},
                        {"wait", own.wait},
-                       {"reduce", own.reduce}});
+                       {"reduce", own.reduce},
+                       {"data", own.data}});
   }
   write({{{"event", "ranks"},
           {"attempt", attempt_},
@@ -89,6 +91,7 @@ void Journal::ranks(const IntervalTimes& times, const Stragglers& stragglers) {
           {"compute", spread_of(times, &StepTimes::compute)},
           {"wait", spread_of(times, &StepTimes::wait)},
           {"reduce", spread_of(times, &StepTimes::reduce)},
+          {"data", spread_of(times, &StepTimes::data)},
           {"slowest", slowest}}});
 }
 

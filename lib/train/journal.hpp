@@ -17,6 +17,7 @@ struct StepRecord {
   double grad_norm = 0.0;
   int64_t tokens = 0;  ///< seen since the beginning of training
   double seconds = 0.0;
+  double data_seconds = 0.0;  ///< of them the first rank waited for its batch
   double tokens_per_second = 0.0;
 };
 

@@ -30,7 +30,7 @@ void RankTimes::add(int64_t step, const StepTimes& times) {
   Gather& gather = gathers_->emplace_back();
   gather.step = step;
   gather.steps = steps_;
-  gather.mine = {mean(sum_.compute), mean(sum_.wait), mean(sum_.reduce)};
+  gather.mine = {mean(sum_.compute), mean(sum_.wait), mean(sum_.reduce), mean(sum_.data)};
   if (world_.is_root()) gather.all.resize(static_cast<size_t>(world_.size() * values));
   sum_ = {};
   steps_ = 0;
@@ -54,8 +54,10 @@ std::optional<IntervalTimes> RankTimes::receive(bool wait) {
   if (!world_.is_root()) return {};
   IntervalTimes times{.step = gather.step, .steps = gather.steps, .of_rank = {}};
   for (size_t i = 0; i < gather.all.size(); i += values)
-    times.of_rank.push_back(
-        {.compute = gather.all[i], .wait = gather.all[i + 1], .reduce = gather.all[i + 2]});
+    times.of_rank.push_back({.compute = gather.all[i],
+                             .wait = gather.all[i + 1],
+                             .reduce = gather.all[i + 2],
+                             .data = gather.all[i + 3]});
   return times;
 }
 

@@ -19,7 +19,7 @@ struct IntervalTimes {
 };
 
 /// Brings the step times of all ranks to rank 0, interval by interval, without any rank waiting: the messages
-/// (24 bytes a rank) travel while the next steps compute.
+/// (32 bytes a rank) travel while the next steps compute.
 class RankTimes {
 public:
   /// @param interval  steps
@@ -41,7 +41,7 @@ public:
   std::optional<IntervalTimes> receive(bool wait = false);
 
 private:
-  static constexpr int values = 3;
+  static constexpr int values = 4;
 
   struct Gather {
     MPI_Request request = MPI_REQUEST_NULL;

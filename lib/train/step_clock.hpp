@@ -13,11 +13,13 @@ struct StepTimes {
   double wait = 0.0;     ///< the host waits for communication
   double reduce = 0.0;   ///< communication is under way, beside the compute or not, waits for other ranks in
                          ///< it; an operation counts in the step in which it ends
+  double data = 0.0;     ///< of compute: the host waits for its batch
 
   StepTimes& operator+=(const StepTimes& other) {
     compute += other.compute;
     wait += other.wait;
     reduce += other.reduce;
+    data += other.data;
     return *this;
   }
 };
@@ -32,13 +34,16 @@ public:
   void begin() {
     begun_ = Clock::now();
     waited_ = 0.0;
+    waited_for_data_ = 0.0;
     reduced_before_ = reduced_;
   }
 
   /// The step since begin().
   StepTimes times() const {
-    return {
-        .compute = seconds_since(begun_) - waited_, .wait = waited_, .reduce = reduced_ - reduced_before_};
+    return {.compute = seconds_since(begun_) - waited_,
+            .wait = waited_,
+            .reduce = reduced_ - reduced_before_,
+            .data = waited_for_data_};
   }
 
   /// While it lives, the host waits for communication.
@@ -55,6 +60,19 @@ public:
     const Clock::time_point begun_ = Clock::now();
   };
 
+  /// While it lives, the host waits for its batch.
+  class DataWait {
+  public:
+    explicit DataWait(StepClock& clock) : clock_(clock) {}
+    ~DataWait() { clock_.waited_for_data_ += seconds_since(begun_); }
+    DataWait(const DataWait&) = delete;
+    DataWait& operator=(const DataWait&) = delete;
+
+  private:
+    StepClock& clock_;
+    const Clock::time_point begun_ = Clock::now();
+  };
+
   // From the thread of a communication queue, around an operation.
   void begin_operation() { operation_ = Clock::now(); }
   void end_operation() { reduced_ = reduced_ + seconds_since(operation_); }
@@ -67,6 +85,7 @@ private:
   Watchdog& watchdog_;
   Clock::time_point begun_ = Clock::now();
   double waited_ = 0.0;
+  double waited_for_data_ = 0.0;
   double reduced_before_ = 0.0;       // the step
   Clock::time_point operation_;       // the queue's alone
   std::atomic<double> reduced_{0.0};  // so far; only the queue writes, while the host waits or computes

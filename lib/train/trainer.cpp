@@ -176,6 +176,11 @@ struct Trainer::Impl {
     }
   }
 
+  const HostBatch& wait_for_batch(BatchReader& reader) {
+    const StepClock::DataWait waiting(clock);
+    return reader.next(state.cursor);
+  }
+
   void run(const std::string& run_folder);
   void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
   void end_what_is_under_way();
@@ -222,7 +227,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     fault_point("step");
     const Clock::time_point begin = Clock::now();
     const double rate = schedule.learning_rate(state.step);
-    const HostBatch& batch = reader.next(state.cursor);
+    const HostBatch& batch = wait_for_batch(reader);
     scalars.reset(*queue);
     backward(batch);
     reducer.finish(scalars.device(), options.clip, *queue);
@@ -242,6 +247,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
             .learning_rate = rate,
             .tokens = state.cursor * plan.lanes * options.model.context,
             .seconds = seconds,
+            .data_seconds = clock.times().data,
             .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
     if (rank_times) share_times();
 

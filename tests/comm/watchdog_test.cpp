@@ -98,7 +98,9 @@ TEST_CASE("step times of all ranks reach rank 0 in order, as means over an inter
   RankTimes times(world, 4);
   std::vector<IntervalTimes> received;
   for (int64_t step = 3; step <= 13; ++step) {  // as after a resume
-    times.add(step, {.compute = static_cast<double>(step), .wait = 1.0 * world.rank(), .reduce = 0.5});
+    times.add(
+        step,
+        {.compute = static_cast<double>(step), .wait = 1.0 * world.rank(), .reduce = 0.5, .data = 0.25});
     if (auto interval = times.receive()) received.push_back(*interval);
   }
   while (times.pending())
@@ -119,6 +121,7 @@ TEST_CASE("step times of all ranks reach rank 0 in order, as means over an inter
       CHECK(own.compute == compute[i]);
       CHECK(own.wait == 1.0 * rank);
       CHECK(own.reduce == 0.5);
+      CHECK(own.data == 0.25);
     }
   }
 }

@@ -36,7 +36,7 @@ class Step(Bench):
 
     def test_what_cannot_be_measured(self):
         for words, part in (
-            ((), "step, comm"),
+            ((), "step, peers, comm"),
             (("walk",), "walk"),
             (("step", "--walk", 1), "walk"),
             (("comm", "--memory", "--iterations", 3), "--memory lacks its value before --iterations"),
@@ -126,11 +126,132 @@ class Step(Bench):
             self.assertNotIn("Traceback", done.err)
 
     def test_help(self):
-        for words in ((), ("step",), ("comm",), ("scaling",), ("model",)):
+        for words in ((), ("step",), ("peers",), ("comm",), ("scaling",), ("model",)):
             with self.subTest(words=words):
                 done = run("gpt_bench", *words, "--help")
                 self.assertEqual(done.code, 0, str(done))
                 self.assertIn("gpt_bench " + " ".join(words), done.out)
+
+
+class Peers(Bench):
+    """Beside a Python that only pretends: it answers with times that are known."""
+
+    WORDS = ("peers", "--works", "char-cpu:2x8", "--threads", 1, "--steps", 2, "--rounds", 5)
+    PYTHON = """#!/usr/bin/python3
+import json, os, pathlib, sys
+words = sys.argv[1:]
+if words[0] == "-c":
+    sys.exit(0 if words[1].split()[-1] in {has!r} else 1)
+kind = "jax" if "jax" in words[0] else "compiled" if "--compile" in words else "eager"
+with open({log!r}, "a") as log:
+    print(json.dumps([kind, *words[1:]]), file=log)
+if kind in {fails!r}:
+    sys.exit(3)
+print(json.dumps({{"peer": "a " + kind}}), flush=True)
+for number, line in enumerate(sys.stdin):
+    if number == {rounds}:
+        sys.exit(3)
+    print(json.dumps([{seconds!r}[kind] + number, 90.0]), flush=True)
+    {last_words}
+"""
+
+    def python(self, has=("torch", "jax"), fails=(), rounds=100, last_words="", **seconds):
+        """The pretender, and the file that it notes its calls in."""
+        folder = self.path("bin")
+        folder.mkdir(exist_ok=True)
+        log = folder / "log"
+        log.write_text("", encoding="utf-8")
+        for script in ("torch_step.py", "jax_step.py"):
+            (folder / script).write_text("", encoding="utf-8")
+        seconds = {"eager": 60.0, "compiled": 50.0, "jax": 55.0} | seconds
+        text = self.PYTHON.format(
+            has=has, fails=fails, rounds=rounds, last_words=last_words, log=str(log), seconds=seconds
+        )
+        (folder / "python3").write_text(text, encoding="utf-8")
+        (folder / "python3").chmod(0o755)
+        return ("--python", folder / "python3", "--peer-scripts", folder), log
+
+    def test_the_least_times_are_compared_with_the_best_peer(self):
+        python, log = self.python()
+        done, figures = self.bench(*self.WORDS, *python)
+        calls = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        self.assertEqual([call[0] for call in calls], ["eager", "compiled", "jax"] * 2)
+        for call in calls:
+            given = dict(zip(call[1:17:2], call[2:17:2]))
+            self.assertEqual(given, {"--layers": "4", "--heads": "4", "--width": "128", "--context": "8",
+                                     "--vocabulary": "65", "--batch": "2", "--threads": "1", "--steps": "2"})  # fmt: skip
+        self.assertEqual(["--bf16" in call for call in calls], [False] * 3 + [True] * 3)
+        self.assertEqual([row["precision"] for row in figures["results"]], ["fp32", "bf16"])
+        for row in figures["results"]:
+            self.assertEqual(len(row["gpt_mpi"]["times_s"]), 2 * 5)
+            self.assertEqual(row["best"], "compiled")
+            self.assertAlmostEqual(row["ratio"] * min(row["gpt_mpi"]["times_s"]) / 50, 1, places=6)
+            self.assertEqual({kind: peer["least_s"] for kind, peer in row["peers"].items()},
+                             {"eager": 60, "compiled": 50, "jax": 55})  # fmt: skip
+            times = [50.0, 90.0, 51.0, 90.0, 52.0, 90.0, 53.0, 90.0, 54.0, 90.0]
+            self.assertEqual(row["peers"]["compiled"]["times_s"], times)
+            self.assertEqual(row["peers"]["jax"]["name"], "a jax")
+        table = r"(?m)^char-cpu 2x8 (fp32|bf16) +[0-9.]+ +60000.00 +50000.00 +55000.00  [0-9.]+ \(compiled\)$"
+        self.assertEqual(re.findall(table, done.out), ["fp32", "bf16"])
+        self.assertIn("1 thread, dropout 0, least of 5 rounds", done.out)
+
+    def test_works_and_precisions_are_chosen(self):
+        python, log = self.python(jax=40.0)
+        words = ("peers", "--works", "char-cpu:2x8,char-cpu:3x4", "--precision", "bf16", "--peers", "jax,eager")
+        _, figures = self.bench(*words, "--rounds", 1, "--threads", 1, *python)
+        self.assertEqual([(row["batch"], row["context"]) for row in figures["results"]], [(2, 8), (3, 4)])
+        self.assertEqual([row["best"] for row in figures["results"]], ["jax", "jax"])
+        self.assertNotIn("compiled", log.read_text(encoding="utf-8"))
+        for row in figures["results"]:
+            self.assertGreaterEqual(row["steps"], 2)  # by the time of a step
+            self.assertEqual(len(row["gpt_mpi"]["times_s"]), row["steps"])
+
+    def test_a_peer_that_fails_is_left_out(self):
+        python, _ = self.python(fails=("compiled",))
+        done, figures = self.bench(*self.WORDS, *python)
+        self.assertEqual({row["best"] for row in figures["results"]}, {"jax"})
+        self.assertIn("char-cpu 2x8 bf16: compiled is left out: the peer ended", done.err)
+        self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +60000.00 +- +55000.00 ")
+        python, _ = self.python(fails=("eager", "compiled", "jax"))
+        done = run("gpt_bench", *self.WORDS, *python)
+        self.assert_refused(done, FAILED, "no peer could be measured for char-cpu 2x8 fp32, char-cpu 2x8 bf16")
+        self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +- +- +-  -$")
+
+    def test_a_peer_that_ends_early_ends_the_measurement(self):
+        for rounds, last_words in ((2, ""), (100, "sys.exit(3)")):  # asked in vain; gone before it is asked
+            python, _ = self.python(rounds=rounds, last_words=last_words)
+            self.assert_refused(run("gpt_bench", *self.WORDS, *python), FAILED, "the peer ended")
+
+    def test_what_python_lacks(self):
+        python, _ = self.python(has=("torch",))
+        done, figures = self.bench(*self.WORDS, *python)
+        self.assertIn("has no JAX: measured without it", done.err)
+        self.assertEqual(sorted(figures["results"][0]["peers"]), ["compiled", "eager"])
+        self.assert_refused(run("gpt_bench", *self.WORDS, "--peers", "jax", *python), USAGE, "has no JAX")
+        python, _ = self.python(has=())
+        done = run("gpt_bench", *self.WORDS, *python)
+        self.assert_refused(done, USAGE, "has no PyTorch", "has no JAX", "--python")
+        done = run("gpt_bench", *self.WORDS, *python[2:], "--python", "/nowhere/python")
+        self.assert_refused(done, USAGE, "/nowhere/python cannot be started")
+        self.assertEqual(done.err.count("cannot be started"), 1)
+        done = run("gpt_bench", *self.WORDS, *python[:2], "--peer-scripts", "/nowhere")
+        self.assert_refused(done, USAGE, "there is no /nowhere/torch_step.py")
+
+    def test_what_cannot_be_compared(self):
+        for words, part in (
+            (("--works", "gpt9:4x64"), "gpt9"),
+            (("--works", "gpt2"), "--works gpt2: use PRESET"),
+            (("--works", "gpt2:4"), "PRESET:SEQUENCESxTOKENS"),
+            (("--works", "gpt2:0x4"), "PRESET:SEQUENCESxTOKENS"),
+            (("--works", "gpt2:4x64x"), "PRESET:SEQUENCESxTOKENS"),
+            (("--precision", "fp8"), "--precision fp8"),
+            (("--peers", "tensorflow"), "eager,compiled,jax"),
+            (("--rounds", 0), "--rounds"),
+            (("--steps", -1), "--steps"),
+        ):
+            with self.subTest(words=words):
+                self.assert_refused(run("gpt_bench", "peers", *words), USAGE, part)
+        self.assert_refused(run("gpt_bench", *self.WORDS, ranks=2), USAGE, "without mpirun")
 
 
 class Sums(Bench):

@@ -367,6 +367,22 @@ class Stragglers(SystemTest):
                 self.assertGreater(other["reduce"], 0)
             self.assertEqual(report["compute"][2], slow["compute"])
 
+    def test_slow_reading_is_told_apart(self):
+        """A rank that waits for its batch is slow for another reason than one that computes slowly."""
+        out = self.path("out")
+        fault = {"GPT_FAULT": "data.read:delay=50@rank=1"}
+        done = self.start(self.synth(), out, ranks=2, environment=fault, steps=12, log_every=10)
+        self.assertEqual(done.code, 0, str(done))
+        (report,) = Run(out).events("ranks")
+        ranks = {rank["rank"]: rank for rank in report["slowest"]}
+        self.assertGreater(ranks[1]["data"], 0.01)
+        self.assertGreaterEqual(ranks[1]["compute"], ranks[1]["data"])
+        self.assertLess(ranks[0]["data"], ranks[1]["data"] / 2)
+        self.assertEqual(report["data"], [ranks[0]["data"], ranks[0]["data"], ranks[1]["data"]])
+        for step in Run(out).events("step"):
+            self.assertGreaterEqual(step["data_seconds"], 0)
+            self.assertLess(step["data_seconds"], step["step_seconds"])
+
     def test_one_rank_alone_has_no_others(self):
         run = self.train(self.synth(), self.path("out"), steps=30, log_every=10)
         self.assertEqual(run.events("ranks"), [])

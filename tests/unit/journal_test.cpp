@@ -41,6 +41,7 @@ TEST_CASE("events are one line each, with every field") {
                   .grad_norm = 1.5,
                   .tokens = 4224,
                   .seconds = 0.25,
+                  .data_seconds = 0.125,
                   .tokens_per_second = 1536.0});
     journal.eval(12, 2.5);
     journal.save(12, 0.5);
@@ -69,6 +70,7 @@ TEST_CASE("events are one line each, with every field") {
                        {"grad_norm", 1.5},
                        {"tokens", 4224},
                        {"step_seconds", 0.25},
+                       {"data_seconds", 0.125},
                        {"tokens_per_second", 1536.0}});
   CHECK(all[3] == json{{"event", "eval"}, {"attempt", 1}, {"step", 12}, {"val_loss", 2.5}});
   CHECK(all[4] == json{{"event", "save"}, {"attempt", 1}, {"step", 12}, {"seconds", 0.5}});

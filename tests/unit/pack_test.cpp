@@ -31,7 +31,7 @@ struct Packed {
 Packed pack_into(const std::string& out, PackOptions options) {
   options.out = out;
   options.overwrite = true;
-  const Manifest manifest = pack(options);
+  const Manifest manifest = pack(options).manifest;
   return {manifest, test::text_of(out, Split::train), test::text_of(out, Split::val)};
 }
 

@@ -24,7 +24,7 @@ TEST_CASE("resharding keeps tokens, order, validation and documents, and cuts ev
   options.separator = "\n\n";
   options.shards = 3;
   options.val_shards = 2;
-  const Manifest three = pack(options);
+  const Manifest three = pack(options).manifest;
   const auto tokens = test::tokens_of(options.out, Split::train);
 
   const auto to = [&](const std::string& from, const std::string& out, int64_t shards) {

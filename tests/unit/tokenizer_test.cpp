@@ -49,6 +49,11 @@ TEST_CASE("text outside the alphabet is refused with the character and its posit
   CHECK(unknown.code() == ExitCode::usage);
   CHECK(says(unknown, "U+00E9 '\xC3\xA9' at position 2"));
   CHECK(says(error_of([&] { encode(*tokenizer, "aa\xFF"); }), "not valid UTF-8 at byte 2"));
+  const std::string long_text = std::string(40, 'a') + "\xE2\x82\xAC" + std::string(21, 'a');
+  CHECK(says(error_of([&] { encode(*tokenizer, long_text + "b"); }), "U+0062 'b' at position 62"));
+  CHECK(says(error_of([&] { encode(*tokenizer, "b" + long_text); }), "U+0062 'b' at position 0"));
+  CHECK(says(error_of([&] { encode(*tokenizer, long_text + "\xFF"); }), "not valid UTF-8 at byte 64"));
+  CHECK(encode(*tokenizer, long_text).size() == 62);
   CHECK(error_of([&] { tokenizer->decode(Token{2}); }).code() == ExitCode::damaged);
   CHECK(error_of([] { make_char_tokenizer({}); }).code() == ExitCode::usage);
   CHECK(error_of([] { make_char_tokenizer({0xD800}); }).code() == ExitCode::usage);

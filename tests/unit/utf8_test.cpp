@@ -24,6 +24,20 @@ TEST_CASE("every Unicode scalar value passes through UTF-8") {
   }
 }
 
+TEST_CASE("the ASCII before the first other byte is counted, wherever that stands") {
+  const std::string ascii("ab\0\x7F\n.defghijklmnopqrs", 22);
+  for (size_t length = 0; length <= ascii.size(); ++length) {
+    CHECK(ascii_prefix(ascii.substr(0, length)) == length);
+    for (size_t at = 0; at < length; ++at) {
+      std::string text = ascii.substr(0, length);
+      text[at] = '\x80';
+      CHECK(ascii_prefix(text) == at);
+      text.back() = '\xFF';
+      CHECK(ascii_prefix(text) == at);
+    }
+  }
+}
+
 TEST_CASE("what RFC 3629 forbids is no character") {
   for (const char* bad : {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80",
                           "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF",
