@@ -40,7 +40,9 @@ PeerStep::PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_
   if (type == DType::bf16) arguments.emplace_back("--bf16");
   if (peer.compiled) arguments.emplace_back("--compile");
   child_ = bp::child("/usr/bin/env", bp::args(arguments), bp::std_in<to_peer_, bp::std_out> from_peer_);
-  name_ = read().at("peer").get<std::string>();
+  const nlohmann::json first = read();
+  name_ = first.at("peer").get<std::string>();
+  peak_bytes_ = first.at("peak_bytes").get<int64_t>();
 }
 
 std::vector<double> PeerStep::round() {
