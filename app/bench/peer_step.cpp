@@ -43,7 +43,9 @@ PeerStep::PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_
   std::signal(SIGPIPE,
               SIG_IGN);  // a peer that dies between rounds is to be reported, not to end this program
   child_ = bp::child("/usr/bin/env", bp::args(arguments), bp::std_in<to_peer_, bp::std_out> from_peer_);
-  name_ = read().at("peer").get<std::string>();
+  const nlohmann::json first = read();
+  name_ = first.at("peer").get<std::string>();
+  peak_bytes_ = first.at("peak_bytes").get<int64_t>();
 }
 
 std::vector<double> PeerStep::round() {

@@ -33,6 +33,8 @@ public:
   PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps, int threads);
 
   const std::string& name() const { return name_; }
+  /// The most memory that it has had after its first steps.
+  int64_t peak_bytes() const { return peak_bytes_; }
   /// Seconds of each step of one round. @throws Error(failed) as above
   std::vector<double> round();
 
@@ -43,6 +45,7 @@ private:
   boost::process::ipstream from_peer_;
   boost::process::child child_;
   std::string name_;
+  int64_t peak_bytes_ = 0;
 };
 
 }  // namespace gpt

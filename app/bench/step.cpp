@@ -7,6 +7,7 @@
 #include "bench/peer_step.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
+#include "train/memory.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ struct Options {
   int64_t global_batch = 0;
   int64_t vocabulary = 50257;
   std::string precision = "fp32";
+  std::string recompute = "none";
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
@@ -48,12 +50,14 @@ void check(const Options& options, int ranks) {
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
   precision_type(options.precision);
+  recompute_named(options.recompute);
   check_threads(options.threads);
 }
 
-void print_row(const std::string& name, const Times& times, int64_t tokens) {
-  fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s\n", name, times.least() * 1e3,
-             times.median() * 1e3, static_cast<double>(tokens) / times.least());
+void print_row(const std::string& name, const Times& times, int64_t tokens, int64_t peak_bytes) {
+  fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s, memory at most {}\n", name,
+             times.least() * 1e3, times.median() * 1e3, static_cast<double>(tokens) / times.least(),
+             readable_bytes(peak_bytes));
 }
 
 /// The peer that is asked for; none is asked for by --python none, and by auto where python3 has no PyTorch.
@@ -72,15 +76,22 @@ std::optional<Peer> chosen_peer(const World& world, Peer peer) {
 /// What was measured, beside what.
 struct Measured {
   Times own, peer;
-  StepProfile profile;  ///< the least times of steps whose operations were timed
+  int64_t own_peak = 0, peer_peak = 0;  ///< bytes
+  StepProfile profile;                  ///< the least times of steps whose operations were timed
   Peaks peaks;
 };
 
 void print(const Measured& measured, const std::string& peer, int64_t tokens) {
-  print_row("gpt_mpi", measured.own, tokens);
+  print_row("gpt_mpi", measured.own, tokens, measured.own_peak);
   if (peer.empty()) return;
-  print_row(peer, measured.peer, tokens);
+  print_row(peer, measured.peer, tokens, measured.peer_peak);
   fmt::print("  ratio of the least times: {:.2f}\n", measured.peer.least() / measured.own.least());
+}
+
+nlohmann::json figures_json(const Times& times, int64_t peak_bytes) {
+  nlohmann::json figures = times_json(times);
+  figures["peak_bytes"] = peak_bytes;
+  return figures;
 }
 
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
@@ -98,13 +109,16 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .global_batch = batch,
                .threads = choice.threads,
                .plan = {},
-               .type = type},
+               .type = type,
+               .recompute = recompute_named(options.recompute)},
               &operators);
   std::optional<PeerStep> peer;
   if (chosen) peer.emplace(*chosen, config, type, batch, options.steps, choice.threads);
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Measured measured;
+  measured.own_peak = peak_memory();  // measuring this CPU's peaks takes memory, too
+  measured.peer_peak = peer ? peer->peak_bytes() : 0;
   Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
     measured.own.add(own.round(options.steps));
@@ -126,12 +140,17 @@ void measure(const World& world, const Options& options, const GptConfig& config
   print(measured, peer ? peer->name() : "", tokens);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
   if (options.json.empty()) return;
-  nlohmann::json report = {{"preset", options.preset}, {"context", options.context},
-                           {"global_batch", batch},    {"precision", options.precision},
-                           {"ranks", world.size()},    {"threads", choice.threads},
-                           {"tokens", tokens},         {"gpt_mpi", times_json(measured.own)}};
+  nlohmann::json report = {{"preset", options.preset},
+                           {"context", options.context},
+                           {"global_batch", batch},
+                           {"precision", options.precision},
+                           {"recompute", options.recompute},
+                           {"ranks", world.size()},
+                           {"threads", choice.threads},
+                           {"tokens", tokens},
+                           {"gpt_mpi", figures_json(measured.own, measured.own_peak)}};
   if (peer) {
-    report["peer"] = times_json(measured.peer);
+    report["peer"] = figures_json(measured.peer, measured.peer_peak);
     report["peer"]["name"] = peer->name();
   }
   if (options.operators)
@@ -153,6 +172,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
        "sequences a step; 0: --micro-batch on every rank, 4 in all where that is 0, too")
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("precision", option(o.precision, "NAME"), "fp32, bf16")
+      ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")

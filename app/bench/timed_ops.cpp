@@ -93,6 +93,14 @@ void TimedOps::linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activa
       queue, [&] { ops_.linear(y, pre, x, w, b, activation, queue); });
 }
 
+void TimedOps::activate(Tensor y, Tensor pre, Activation activation, Queue& queue) {
+  times_.measure(
+      [&] {
+        return Operation{"activate", {.bytes = bytes_of({y, pre})}};
+      },
+      queue, [&] { ops_.activate(y, pre, activation, queue); });
+}
+
 void TimedOps::linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,
                                      Queue& queue) {
   times_.measure(

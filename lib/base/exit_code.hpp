@@ -7,7 +7,7 @@ namespace gpt {
 enum class ExitCode : int {
   finished = 0,
   failed = 1,          ///< any error without a code of its own
-  usage = 2,           ///< options, configuration, or a run folder in use
+  usage = 2,           ///< options, configuration, too little memory for them, or a run folder in use
   stopped = 3,         ///< stopped on request after a checkpoint (signal, preemption, time limit)
   rank_failed = 10,    ///< a rank, node or network failed or hung
   damaged = 11,        ///< a dataset or checkpoint is damaged

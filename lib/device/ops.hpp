@@ -71,6 +71,9 @@ public:
   /// x (rows,in); w (out,in); b (out) f32 or empty; y, pre (rows,out); pre is empty when activation is none
   virtual void linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue&) = 0;
 
+  /// y = activation(pre) alone: the bits that `linear` leaves in y.  y, pre of one size
+  virtual void activate(Tensor y, Tensor pre, Activation activation, Queue&) = 0;
+
   /// dx = dy·W, times activation'(pre) where `pre`, of dx's shape, is what x was the activation of.
   /// dx (rows,in); dy (rows,out); w (out,in); pre (rows,in) or empty when activation is none
   virtual void linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,

@@ -2,42 +2,56 @@
 
 #include "device/device.hpp"
 #include "model/config.hpp"
+#include "model/recompute.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace gpt {
 
-/// What one block's forward keeps for its backward. B sequences, T positions, C width, H heads.
+/// What one block's backward reads. B sequences, T positions, C width, H heads.
 struct BlockActivations {
-  TensorBuffer input;                   // (B,T,C) f32: residual stream before the first norm
-  TensorBuffer normed1, mean1, rstd1;   // (B,T,C) (B·T) (B·T)
-  TensorBuffer qkv;                     // (B,T,3C)
-  TensorBuffer log_sum;                 // (B,H,T)
-  TensorBuffer attended;                // (B,T,C)
-  TensorBuffer middle;                  // (B,T,C) f32: residual stream before the second norm
-  TensorBuffer normed2, mean2, rstd2;   // (B,T,C) (B·T) (B·T)
-  TensorBuffer expanded_pre, expanded;  // (B,T,4C) before and after the activation
+  Tensor input;                   // (B,T,C) f32: residual stream before the first norm
+  Tensor normed1, mean1, rstd1;   // (B,T,C) (B·T) (B·T)
+  Tensor qkv;                     // (B,T,3C)
+  Tensor log_sum;                 // (B,H,T)
+  Tensor attended;                // (B,T,C)
+  Tensor middle;                  // (B,T,C) f32: residual stream before the second norm
+  Tensor normed2, mean2, rstd2;   // (B,T,C) (B·T) (B·T)
+  Tensor expanded_pre, expanded;  // (B,T,4C) before and after the activation
 };
 
 /// Activations of a whole model for up to `sequences` sequences.
 struct Activations {
-  Activations(const GptConfig& config, Device& device, int64_t sequences, DType dtype, bool backward);
+  /// @param backward  false: nothing is kept for a backward, and there are no gradients
+  Activations(const GptConfig& config, Allocator& allocator, int64_t sequences, DType dtype,
+              Recompute recompute, bool backward);
 
+  /// What a block does not keep is the same memory in all blocks: that of the block computed last.
   std::vector<BlockActivations> blocks;
-  TensorBuffer branch;              // (B,T,C): what a block's branch adds to the residual stream
-  TensorBuffer output;              // (B,T,C) f32: residual stream before the final norm
-  TensorBuffer normed, mean, rstd;  // (B,T,C) (B·T) (B·T)
+  Tensor branch;              // (B,T,C): what a block's branch adds to the residual stream
+  Tensor output;              // (B,T,C) f32: residual stream before the final norm
+  Tensor normed, mean, rstd;  // (B,T,C) (B·T) (B·T)
 
   // Gradients, only with `backward`; one of each serves all blocks.
-  TensorBuffer d_residual;  // (B,T,C) f32
-  TensorBuffer d_branch;    // (B,T,C)
-  TensorBuffer d_normed;    // (B,T,C)
-  TensorBuffer d_qkv;       // (B,T,3C)
-  TensorBuffer d_expanded;  // (B,T,4C)
-  TensorBuffer d_attended;  // (B,T,C)
+  Tensor d_residual;  // (B,T,C) f32
+  Tensor d_branch;    // (B,T,C)
+  Tensor d_normed;    // (B,T,C)
+  Tensor d_qkv;       // (B,T,3C)
+  Tensor d_expanded;  // (B,T,4C); the memory of a shared `expanded`, which is read before this is written
+  Tensor d_attended;  // (B,T,C)
 
   int64_t bytes = 0;
+
+private:
+  Tensor make(Allocator& allocator, DType dtype, std::initializer_list<int64_t> shape);
+
+  std::vector<TensorBuffer> buffers_;
 };
+
+/// The bytes that such activations take, without taking them.
+int64_t activation_bytes(const GptConfig& config, int64_t sequences, DType dtype, Recompute recompute,
+                         bool backward);
 
 }  // namespace gpt

@@ -3,6 +3,7 @@
 #include "device/device.hpp"
 #include "model/config.hpp"
 #include "model/layout.hpp"
+#include "model/recompute.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -47,8 +48,10 @@ struct MicroStep {
 /// have the dtype of `parameters.matrices`. Knows no ranks and no backend.
 class Gpt {
 public:
+  /// @param recompute  changes memory and time, no bits
   /// @throws Error if activations do not fit into memory
-  Gpt(const GptConfig& config, Device& device, int64_t max_sequences, const FlatParameters& parameters);
+  Gpt(const GptConfig& config, Device& device, int64_t max_sequences, const FlatParameters& parameters,
+      Recompute recompute = Recompute::none);
   ~Gpt();
 
   /// Bytes of activations that such a model owns.

@@ -49,9 +49,9 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
 
 void announce_precision(Console& console, const TrainOptions& options, const Device& device) {
   if (!device.multiplies(options.matrix_type()))
-    console.say(
-        fmt::format("warning: --precision {}: this CPU has no instructions for it: right, but slower than fp32",
-                    options.precision));
+    console.say(fmt::format(
+        "warning: --precision {}: this CPU has no instructions for it: right, but slower than fp32",
+        options.precision));
 }
 
 void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {
@@ -90,9 +90,10 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
   for (const std::string& text : run.start.passed_over) console.say("notice: passed over " + text);
 }
 
-MemoryEstimate announce_memory(Console& console, const World& world, const MemoryEstimate& mine,
-                               int64_t parameters) {
-  console.say("memory, without libraries and scratch:");
+MemoryEstimate announce_memory(Console& console, const World& world, const TrainOptions& options,
+                               const MemoryEstimate& mine, int64_t parameters) {
+  console.say(fmt::format("memory, without libraries, with --recompute {}, --zero {}, --precision {}:",
+                          options.recompute, options.zero, options.precision));
   say_by_rank(console, world, describe(mine, parameters));
   MemoryEstimate largest;
   for (const std::string& bytes : world.gather({reinterpret_cast<const char*>(&mine), sizeof mine})) {
@@ -114,7 +115,7 @@ int64_t announce_peak(Console& console, const World& world, int64_t parameters) 
     }
   if (largest > 0)
     console.say(fmt::format("memory: at most {} on a rank (rank {}), {:.2f} bytes a parameter",
-                            megabytes(largest), holder,
+                            readable_bytes(largest), holder,
                             static_cast<double>(largest) / static_cast<double>(parameters)));
   return largest;
 }

@@ -22,9 +22,10 @@ void announce_sums(Console& console, const World& world, const TrainOptions& opt
 /// Model, data, batch, learning rate, who reads what, and where the run begins. Collective.
 void announce_run(Console& console, const World& world, const PreparedRun& run);
 
-/// What each rank needs at least. Returns, on every rank, the largest of these. Collective.
-MemoryEstimate announce_memory(Console& console, const World& world, const MemoryEstimate& mine,
-                               int64_t parameters);
+/// What each rank has allocated or is going to, with the options that decide about it. Returns, on every
+/// rank, the largest of these. Collective.
+MemoryEstimate announce_memory(Console& console, const World& world, const TrainOptions& options,
+                               const MemoryEstimate& mine, int64_t parameters);
 
 /// The most memory that a rank has had, and which rank. Returns it. Collective.
 int64_t announce_peak(Console& console, const World& world, int64_t parameters);

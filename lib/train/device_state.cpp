@@ -58,11 +58,9 @@ SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& lay
   queue.synchronize();
 }
 
-int64_t SavedParts::bytes(const std::vector<DeviceState>& states, const Layout& layout,
-                          const Buckets& buckets, const Comm& comm) {
-  const bool gathers = std::ranges::any_of(states, &DeviceState::shared_out);
-  const int64_t parts = std::ssize(states) * checkpoint_part(layout, comm.size(), comm.rank()).size();
-  return (parts + (gathers ? buckets.largest() : 0)) * static_cast<int64_t>(sizeof(float));
+int64_t SavedSize::bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const {
+  const int64_t parts = states * checkpoint_part(layout, ranks, rank).size();
+  return (parts + (gathers ? buckets.largest() : 0)) * size_of(DType::f32);
 }
 
 }  // namespace gpt

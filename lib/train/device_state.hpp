@@ -34,6 +34,14 @@ DeviceState whole_state(std::string name, Tensor data);
 void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
                        Queue& queue);
 
+/// What saving takes on a rank beside the state.
+struct SavedSize {
+  int64_t states = 0;    ///< flat tensors
+  bool gathers = false;  ///< any of them is shared out
+
+  int64_t bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const;
+};
+
 /// Host copies of what this rank writes into a checkpoint: what save_checkpoint works on.
 class SavedParts {
 public:
@@ -43,10 +51,6 @@ public:
              Device& device, Queue& queue);
 
   const std::vector<StateTensor>& state() const { return state_; }
-
-  /// Bytes that saving such states takes beside them on this rank.
-  static int64_t bytes(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets,
-                       const Comm& comm);
 
 private:
   std::vector<std::unique_ptr<float[]>> memory_;

@@ -107,6 +107,7 @@ void Journal::memory(const MemoryEstimate& estimate) {
           {"optimizer_bytes", estimate.optimizer},
           {"subtree_bytes", estimate.tree},
           {"activation_bytes", estimate.activations},
+          {"scratch_bytes", estimate.scratch},
           {"saving_bytes", estimate.saving}}});
 }
 

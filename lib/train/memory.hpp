@@ -5,17 +5,19 @@
 
 namespace gpt {
 
-/// Bytes of the large buffers of a rank. Not counted: the program with its libraries, scratch of operations,
-/// messages under way, the batch.
+/// Bytes of the large buffers of a rank. Not counted: the program with its libraries, messages under way, the
+/// batch.
 struct MemoryEstimate {
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;
   int64_t tree = 0;  ///< gradients of subtrees (--reduction tree)
   int64_t activations = 0;
-  int64_t saving = 0;  ///< only while a checkpoint is written
+  int64_t scratch = 0;  ///< working memory of operations
+  int64_t saving = 0;   ///< only while a checkpoint is written
 
-  int64_t total() const { return parameters + gradients + optimizer + tree + activations + saving; }
+  int64_t total() const { return parameters + gradients + optimizer + tree + activations + scratch + saving; }
+  bool operator==(const MemoryEstimate&) const = default;
 };
 
 /// For people. @param elements  parameters of the model, to divide by
@@ -25,7 +27,7 @@ std::string describe(const MemoryEstimate& estimate, int64_t elements);
 /// process's share (as it is now) of what several have mapped. 0 where the system does not tell.
 int64_t peak_memory();
 
-/// "12.3 MB"
-std::string megabytes(int64_t bytes);
+/// "12.3 MB", from 10 GB on "12.3 GB"
+std::string readable_bytes(int64_t bytes);
 
 }  // namespace gpt

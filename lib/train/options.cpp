@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "comm/comm_plan.hpp"
+#include "model/recompute.hpp"
 
 #include <cmath>
 #include <limits>
@@ -92,6 +93,8 @@ void validate_options(const TrainOptions& options) {
   validate_choice("inter", options.inter, inters);
   validate_choice("zero", options.zero, {"0", "1", "node"});
   validate_sums(options);
+  recompute_named(options.recompute);
+  validate_choice("memory-check", options.memory_check, {"refuse", "warn"});
   validate_number("timeout", options.timeout, 0.0, 1e6);
   validate(options.timeout == 0 || options.timeout >= 1,
            "--timeout {}: use at least 1 second, since less ends healthy jobs; 0 never ends one",

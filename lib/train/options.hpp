@@ -58,6 +58,8 @@ struct TrainOptions {
   std::string inter = "auto";
   std::string wire = "fp32";
   std::string zero = "0";
+  std::string recompute = "none";
+  std::string memory_check = "refuse";
   double timeout = 300.0;  ///< seconds without progress until the job is ended; 0: never
   std::string node_layout;
   double bucket_mb = 4.0;

@@ -25,8 +25,9 @@ struct PreparedRun {
   std::vector<std::string>
       changes;  ///< options that differ from the resumed run's, as "--lr: 0.001, was 0.002"
   std::optional<Dataset> dataset;
-  Plan plan;                ///< this rank's
-  std::string comm_choice;  ///< of the resumed run (CommChoice as text), then of this one; empty: none yet
+  Plan plan;                  ///< this rank's
+  int64_t scratch_bytes = 0;  ///< working memory of operations; from check_memory on
+  std::string comm_choice;    ///< of the resumed run (CommChoice as text), then of this one; empty: none yet
 };
 
 /// Options, agreement of all ranks, node layout, choice of checkpoint, dataset, plan. Collective; once per

@@ -21,6 +21,7 @@
 #include "train/step_scalars.hpp"
 #include "train/stragglers.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -119,7 +120,8 @@ struct Trainer::Impl {
         leaves(plan.leaves.empty() ? std::nullopt
                                    : std::optional<GradientTree>(std::in_place, device, gradients,
                                                                  plan.leaves, plan.all_leaves)),
-        model(options.model, device, plan.micro_batch, weights.with(gradients)),
+        model(options.model, device, plan.micro_batch, weights.with(gradients),
+              recompute_named(options.recompute)),
         clock(world.watchdog()),
         reducer(layout, comm, device, gradients, options.bucket_bytes(),
                 options.zero == "0" ? nullptr : &weights, leaves ? &*leaves : nullptr),
@@ -142,15 +144,21 @@ struct Trainer::Impl {
             .optimizer = optimizer.state_bytes(),
             .tree = leaves ? leaves->bytes() : 0,
             .activations = model.activation_bytes(),
+            .scratch = start.scratch_bytes,
             .saving = options.save_every == 0
                           ? 0
-                          : SavedParts::bytes(named_state(), layout, reducer.buckets(), comm)};
+                          : saved_size().bytes(layout, reducer.buckets(), comm.size(), comm.rank())};
   }
 
   std::vector<DeviceState> named_state() const {
     std::vector<DeviceState> states = {weights.state()};
     for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
     return states;
+  }
+
+  SavedSize saved_size() const {
+    const std::vector<DeviceState> states = named_state();
+    return {.states = std::ssize(states), .gathers = std::ranges::any_of(states, &DeviceState::shared_out)};
   }
 
   void load(const std::string& file) {
@@ -368,7 +376,7 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   const std::string& resumed = trainer.start.start.file;
   trainer.held = held;
   const MemoryEstimate memory =
-      announce_memory(trainer.console, world, trainer.memory(), trainer.layout.parameters());
+      announce_memory(trainer.console, world, trainer.options, trainer.memory(), trainer.layout.parameters());
   trainer.progress.emplace(trainer.console, trainer.state.step, trainer.plan.steps,
                            trainer.options.log_every);
   world.everywhere([&] {

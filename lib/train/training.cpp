@@ -10,6 +10,7 @@
 #include "train/comm_choice.hpp"
 #include "train/comm_plan.hpp"
 #include "train/console.hpp"
+#include "train/memory_check.hpp"
 #include "train/plan.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
@@ -95,6 +96,7 @@ std::string words_upon_signals(const TrainOptions& options) {
 }
 
 void train(Console& console, const World& world, PreparedRun& run) {
+  check_memory(console, world, run);
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
     throw SharedError(fmt::format("another job saved a checkpoint in {} while this one started: start again",

@@ -2,12 +2,14 @@
 """Times training steps of a GPT-2 in PyTorch: the peer that gpt_bench step measures itself against.
 
 The model is the one nanoGPT trains (learned positions, pre-LayerNorm, GELU in its tanh form, tied classifier,
-scaled_dot_product_attention), with fused AdamW and clipping, on random tokens. Reads lines from standard input: each
-asks for one more round and is answered by the seconds of that round's steps as a JSON list. Needs torch.
+scaled_dot_product_attention), with fused AdamW and clipping, on random tokens. After two steps it writes a line of JSON: its
+name, and the most memory that it has had. Reads lines from standard input: each asks for one more round and is
+answered by the seconds of that round's steps as a JSON list. Needs torch.
 """
 import argparse
 import json
 import math
+import resource
 import sys
 import time
 
@@ -81,7 +83,9 @@ def main():
 
     for _ in range(2):
         step()
-    print(json.dumps({"peer": f"PyTorch {torch.__version__}{' bf16' * args.bf16}{' compiled' * args.compile}"}), flush=True)
+    name = f"PyTorch {torch.__version__}{' bf16' * args.bf16}{' compiled' * args.compile}"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"peer": name, "peak_bytes": peak}), flush=True)
     for _ in sys.stdin:
         print(json.dumps([step() for _ in range(args.steps)]), flush=True)
 

@@ -45,8 +45,13 @@ TEST_CASE("events are one line each, with every field") {
                   .tokens_per_second = 1536.0});
     journal.eval(12, 2.5);
     journal.save(12, 0.5);
-    journal.memory(
-        {.parameters = 1, .gradients = 2, .optimizer = 3, .tree = 4, .activations = 5, .saving = 6});
+    journal.memory({.parameters = 1,
+                    .gradients = 2,
+                    .optimizer = 3,
+                    .tree = 4,
+                    .activations = 5,
+                    .scratch = 7,
+                    .saving = 6});
     journal.end(20, 5000, 1000);
   }
   const std::vector<json> all = events(path);
@@ -81,6 +86,7 @@ TEST_CASE("events are one line each, with every field") {
                        {"optimizer_bytes", 3},
                        {"subtree_bytes", 4},
                        {"activation_bytes", 5},
+                       {"scratch_bytes", 7},
                        {"saving_bytes", 6}});
   CHECK(all[6] == json{{"event", "end"},
                        {"attempt", 1},

@@ -13,7 +13,7 @@ TEST_CASE("an estimate says what it is made of") {
   CHECK(estimate.total() == 11'500'000);
   CHECK(describe(estimate, 1'000'000) ==
         "11.5 MB: parameters 4.0 MB, gradients 4.0 MB, optimizer 2.0 MB (together 10.00 bytes a parameter), "
-        "activations 1.5 MB");
+        "activations 1.5 MB, scratch 0.0 MB");
   CHECK(describe({.tree = 7'000'000, .saving = 8'000'000}, 1).find("subtrees 7.0 MB, ") != std::string::npos);
   CHECK(describe({.saving = 8'000'000}, 1).find(", while saving 8.0 MB") != std::string::npos);
 }

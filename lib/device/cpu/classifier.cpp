@@ -1,3 +1,4 @@
+#include "device/cpu/classifier_tiles.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cross_entropy.hpp"
 #include "device/cpu/parallel.hpp"
@@ -5,12 +6,6 @@
 #include <algorithm>
 
 namespace gpt {
-namespace {
-
-constexpr int64_t most_rows = 1024;  // of a tile: fewer starve the product of the weight gradient
-
-}  // namespace
-
 void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor w, Tensor targets,
                         int64_t vocabulary, float scale, Write write, Queue&) {
   const int64_t rows = x.rows();
@@ -19,8 +14,7 @@ void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor 
   expects(w.dim(1) == width && targets.size() == rows && vocabulary >= 1 && vocabulary <= padded);
   expects(!dx == !dw && loss_sum.dtype() == DType::f64);
   expect_activations({dx, x, w});
-  const int64_t tiles = ceil_div(rows, most_rows);
-  const int64_t tile_rows = ceil_div(rows, tiles);
+  const int64_t tile_rows = classifier_tile_rows(rows);
   logits_.reserve(ceil_div(tile_rows * padded * size_of(x.dtype()), size_of(DType::f32)));
   losses_.resize(static_cast<size_t>(rows));
   const Tensor hidden = x.view({rows, width});

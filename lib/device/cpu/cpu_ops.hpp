@@ -35,6 +35,7 @@ public:
                          Write write, Queue&) override;
 
   void linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue&) override;
+  void activate(Tensor y, Tensor pre, Activation activation, Queue&) override;
   void linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,
                              Queue&) override;
   void linear_backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, Write write, Queue&) override;

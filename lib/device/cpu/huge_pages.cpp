@@ -8,12 +8,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace gpt {
 namespace {
 
 constexpr int64_t huge_page = int64_t{2} << 20;
 constexpr int64_t cache_line = 64;
+
+/// What is mapped for `bytes`. Their tail has small pages: whole huge ones would add up over the many buffers
+/// of a model's activations.
+int64_t mapped_bytes(int64_t bytes) { return round_up(bytes, sysconf(_SC_PAGESIZE)); }
 
 [[noreturn]] void refuse(int64_t bytes) {
   throw Error(fmt::format("no memory for {:.1f} MiB: use a smaller --micro-batch or model, or more ranks",
@@ -44,9 +49,9 @@ std::byte* map_aligned(int64_t bytes) {
 
 void* allocate_pages(int64_t bytes, int threads) {
   if (bytes < huge_page) return allocate_small(std::max(bytes, cache_line));
-  std::byte* data = map_aligned(round_up(bytes, huge_page));
+  std::byte* data = map_aligned(mapped_bytes(bytes));
   // Advice only: a system without huge pages answers EINVAL, and small pages serve too.
-  madvise(data, static_cast<size_t>(round_up(bytes, huge_page)), MADV_HUGEPAGE);
+  madvise(data, static_cast<size_t>(mapped_bytes(bytes)), MADV_HUGEPAGE);
   parallel_ranges(threads, bytes, huge_page, [&](Range range, int) {
     std::memset(data + range.begin, 0, static_cast<size_t>(range.size()));
   });
@@ -57,7 +62,7 @@ void release_pages(void* data, int64_t bytes) {
   if (bytes < huge_page)
     std::free(data);
   else
-    munmap(data, static_cast<size_t>(round_up(bytes, huge_page)));
+    munmap(data, static_cast<size_t>(mapped_bytes(bytes)));
 }
 
 }  // namespace gpt

@@ -18,14 +18,19 @@ void by_element(int threads, Tensor y, Tensor x, const Work& work) {
 
 }  // namespace
 
-void CpuOps::linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue&) {
+void CpuOps::linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue& queue) {
   const LinearShape shape{.rows = x.rows(), .in = x.columns(), .out = w.dim(0)};
   expects(w.dim(1) == shape.in && y.size() == shape.rows * shape.out && (!b || b.size() == shape.out));
   expects(!pre == (activation == Activation::none));
   expect_activations({y, pre, x, w});
   products_.forward(pre ? pre : y, x, w, b, shape);
-  if (activation != Activation::none)
-    by_element(threads_, y, pre, [](auto* to, const auto* from, int64_t size) { gelu(to, from, size); });
+  if (activation != Activation::none) activate(y, pre, activation, queue);
+}
+
+void CpuOps::activate(Tensor y, Tensor pre, Activation activation, Queue&) {
+  expects(activation == Activation::gelu && y.size() == pre.size());
+  expect_activations({y, pre});
+  by_element(threads_, y, pre, [](auto* to, const auto* from, int64_t size) { gelu(to, from, size); });
 }
 
 void CpuOps::linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,

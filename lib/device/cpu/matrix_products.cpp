@@ -176,7 +176,7 @@ struct MatrixProducts::Impl {
     return round_up(floats * static_cast<int64_t>(sizeof(float)), cache_line);
   }
 
-  bool widens(const Tensor& operand) const { return operand.dtype() == DType::bf16 && !knows_bfloat16; }
+  bool widens(const Tensor& operand) const { return operand.dtype() == DType::bf16 && widens_all; }
 
   /// out = x times w, as `kind` says, plus the bias if there is one.
   void multiply(Kind kind, Tensor out, Tensor x, Tensor w, Tensor bias, const LinearShape& shape) {
@@ -197,11 +197,12 @@ struct MatrixProducts::Impl {
   int threads;
   dnnl::engine engine;
   dnnl::stream stream;
-  // With less, oneDNN 2.6 falls back on a reference implementation, or has none.
-  bool knows_bfloat16 = may_use(dnnl::cpu_isa::avx512_core);
+  bool widens_all = widens_bfloat16();
   std::map<Key, Product> products;
   Buffer scratch;  ///< gradients on their way to being added; bf16 operands, widened
 };
+
+bool widens_bfloat16() { return !may_use(dnnl::cpu_isa::avx512_core); }
 
 bool has_bfloat16_instructions() { return may_use(dnnl::cpu_isa::avx512_core_bf16); }
 

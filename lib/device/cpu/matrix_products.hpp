@@ -21,6 +21,10 @@ struct LinearShape {
 /// (ONEDNN_MAX_CPU_ISA may hold it back).
 bool has_bfloat16_instructions();
 
+/// Whether products of bf16 are computed in f32, from widened operands: oneDNN 2.6 falls back on a reference
+/// implementation, or has none, where there is no AVX-512.
+bool widens_bfloat16();
+
 /// The products of linear layers by oneDNN. x, w, y and their gradients are all f32 or all bf16, b, dw and db
 /// f32; sums are formed in f32. What oneDNN prepares for a shape is kept, so that nothing is created for a
 /// shape that was seen before. Which of oneDNN's forms computes a product follows from the kind of product

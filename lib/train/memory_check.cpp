@@ -1,0 +1,130 @@
+#include "train/memory_check.hpp"
+
+#include "base/list_some.hpp"
+#include "train/threads.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+namespace {
+
+StatePlace place_of(const World& world) {
+  int fewest = world.size();
+  for (const std::string& size : world.gather(std::to_string(world.node_size())))
+    fewest = std::min(fewest, std::stoi(size));
+  return {.rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
+}
+
+std::string refusal(const MemoryUse& use, const std::vector<std::string>& demands, const PreparedRun& run,
+                    const StatePlace& place, int threads) {
+  std::vector<std::string> ways = ways_out(run.options, run.plan, place, threads, std::ssize(use.ranks));
+  if (use.pool.available < use.pool.total) ways.push_back("free what others hold of it");
+  ways.push_back("give the job more memory");
+  return fmt::format(
+      "not enough memory: {}. Rank {} needs {}. What helps: {}. If this is wrong, "
+      "--memory-check warn starts all the same",
+      describe(use), use.ranks.front(), demands[static_cast<size_t>(use.ranks.front())],
+      fmt::join(ways, "; "));
+}
+
+}  // namespace
+
+double MemoryUse::share() const {
+  return static_cast<double>(needed) / static_cast<double>(std::max<int64_t>(pool.available, 1));
+}
+
+MemoryUse tightest(const std::vector<MemoryDemand>& demands) {
+  std::map<std::string, MemoryUse> uses;
+  for (size_t rank = 0; rank < demands.size(); ++rank)
+    for (const MemoryPool& pool : demands[rank].pools) {
+      MemoryUse& use =
+          uses.try_emplace(pool.key, MemoryUse{.pool = pool, .needed = 0, .ranks = {}}).first->second;
+      use.pool.available = std::min(use.pool.available, pool.available);
+      use.needed += demands[rank].bytes;
+      use.ranks.push_back(static_cast<int>(rank));
+    }
+  const auto found =
+      std::ranges::max_element(uses, {}, [](const auto& entry) { return entry.second.share(); });
+  return found == uses.end() ? MemoryUse{} : found->second;
+}
+
+std::string to_text(const MemoryDemand& demand) {
+  nlohmann::json pools = nlohmann::json::array();
+  for (const MemoryPool& pool : demand.pools)
+    pools.push_back({pool.key, pool.name, pool.total, pool.available});
+  return nlohmann::json{demand.bytes, pools}.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+MemoryDemand demand_from_text(const std::string& text) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    MemoryDemand demand{.bytes = json.at(0).get<int64_t>(), .pools = {}};
+    for (const nlohmann::json& pool : json.at(1))
+      demand.pools.push_back({.key = pool.at(0).get<std::string>(),
+                              .name = pool.at(1).get<std::string>(),
+                              .total = pool.at(2).get<int64_t>(),
+                              .available = pool.at(3).get<int64_t>()});
+    return demand;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("a rank's need of memory cannot be read: {}", error.what()));
+  }
+}
+
+std::string describe(const MemoryUse& use) {
+  return fmt::format("{}: {} needed by {} rank{}, {} available of {}", use.pool.name,
+                     readable_bytes(use.needed), use.ranks.size(), use.ranks.size() == 1 ? "" : "s",
+                     readable_bytes(use.pool.available), readable_bytes(use.pool.total));
+}
+
+std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan, const StatePlace& place,
+                                  int threads, int64_t sharers) {
+  std::vector<std::string> ways;
+  const int64_t now = estimate_memory(options, plan, place, threads).total();
+  const auto offer = [&](const std::string& way, const TrainOptions& changed, const Plan& smaller) {
+    const int64_t saved = now - estimate_memory(changed, smaller, place, threads).total();
+    if (saved > 0) ways.push_back(fmt::format("{} (saves {} a rank)", way, readable_bytes(saved)));
+  };
+  TrainOptions changed = options;
+  changed.recompute = "block";
+  offer("--recompute block", changed, plan);
+  if (plan.micro_batch > 1) {
+    Plan smaller = plan;
+    smaller.micro_batch = ceil_div(plan.micro_batch, 2);
+    offer(fmt::format("--micro-batch {}", smaller.micro_batch), options, smaller);
+  }
+  changed = options;
+  changed.zero = "1";
+  if (options.zero == "0") offer("--zero 1", changed, plan);
+  if (sharers > 1) ways.push_back("fewer ranks a node");
+  return ways;
+}
+
+void check_memory(Console& console, const World& world, PreparedRun& run) {
+  const StatePlace place = place_of(world);
+  const int threads = choose_threads(world, static_cast<int>(run.options.threads)).threads;
+  const MemoryEstimate estimate = estimate_memory(run.options, run.plan, place, threads);
+  run.scratch_bytes = estimate.scratch;
+  MemoryDemand mine{.bytes = estimate.total(), .pools = system_pools("/", world.host())};
+  for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
+    mine.pools.push_back(std::move(pool));
+
+  std::vector<MemoryDemand> demands;
+  for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
+  const MemoryUse use = tightest(demands);
+  const std::vector<std::string> needs =
+      world.gather(describe(estimate, Layout(run.options.model).parameters()));
+  if (use.ranks.empty()) return;
+  if (use.fits()) {
+    constexpr double near = 0.9;
+    console.say((use.share() > near ? "warning: little memory is left: " : "memory: ") + describe(use));
+    return;
+  }
+  const std::string message = world.broadcast(refusal(use, needs, run, place, threads));
+  if (run.options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
+  console.say("warning: " + message);
+}
+
+}  // namespace gpt

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "comm/world.hpp"
+#include "train/console.hpp"
+#include "train/memory_estimate.hpp"
+#include "train/memory_limits.hpp"
+#include "train/preparation.hpp"
+
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+/// What a rank needs, and what it may draw from.
+struct MemoryDemand {
+  int64_t bytes = 0;
+  std::vector<MemoryPool> pools;
+};
+
+/// A pool and the ranks that draw from it.
+struct MemoryUse {
+  MemoryPool pool;  ///< with the least that one of them sees as available
+  int64_t needed = 0;
+  std::vector<int> ranks;
+
+  bool fits() const { return needed <= pool.available; }
+  double share() const;  ///< needed, of what is available
+};
+
+/// The pool that is nearest to its end, or furthest beyond; of no ranks where the system does not tell of
+/// any.
+/// @param demands  by rank
+MemoryUse tightest(const std::vector<MemoryDemand>& demands);
+
+std::string to_text(const MemoryDemand& demand);
+/// Of what to_text wrote. @throws Error
+MemoryDemand demand_from_text(const std::string& text);
+
+/// "host n1: 12.0 GB needed by 4 ranks, 11.0 GB available of 16.0 GB"
+std::string describe(const MemoryUse& use);
+
+/// What would make a rank's share smaller, and by how much, as far as there is anything.
+/// @param sharers  ranks that draw from the memory that is short
+std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan, const StatePlace& place,
+                                  int threads, int64_t sharers);
+
+/// Before anything is written or allocated: says what the ranks need and may have, and notes with the run
+/// what of it is working memory. Collective.
+/// @throws SharedError(usage) where that is less, unless --memory-check warn makes it a warning
+void check_memory(Console& console, const World& world, PreparedRun& run);
+
+}  // namespace gpt

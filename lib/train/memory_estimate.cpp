@@ -1,0 +1,73 @@
+#include "train/memory_estimate.hpp"
+
+#include "comm/comm.hpp"
+#include "comm/reduction_tree.hpp"
+#include "device/cpu_scratch.hpp"
+#include "model/activations.hpp"
+#include "train/buckets.hpp"
+#include "train/device_state.hpp"
+
+#include <algorithm>
+
+namespace gpt {
+namespace {
+
+constexpr int64_t moments = 2;  // of AdamW
+
+/// How many elements of buckets in `range` this rank updates.
+int64_t updated_elements(const TrainOptions& options, const Buckets& buckets, Range range,
+                         const StatePlace& place) {
+  if (options.zero == "0") return range.size();
+  const int64_t lanes = int64_t{place.fewest} * place.nodes;
+  const int64_t owners = options.reduction == "flat" ? place.ranks : lanes;
+  const int64_t parts = options.zero == "node" ? place.nodes : 1;  // of a bucket, that this rank owns
+  int64_t elements = 0;
+  for (const Range& bucket : buckets.ranges()) {
+    if (bucket.begin < range.begin || bucket.end > range.end) continue;
+    const int64_t part = bucket.size() / (owners * Comm::alignment) * Comm::alignment;
+    elements += parts * part + bucket.size() - owners * part;
+  }
+  return elements;
+}
+
+/// See Weights.
+int64_t weight_bytes(const TrainOptions& options, const Layout& layout, const Buckets& buckets,
+                     const StatePlace& place) {
+  const int64_t word = size_of(DType::f32), vectors = layout.vectors().size() * word;
+  if (options.matrix_type() == DType::f32) return layout.matrices().size() * word + vectors;
+  return layout.matrices().size() * size_of(options.matrix_type()) +
+         updated_elements(options, buckets, layout.matrices(), place) * word + vectors;
+}
+
+int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
+  return cpu_scratch_bytes(
+      {.sequences = plan.micro_batch,
+       .context = options.model.context,
+       .width = options.model.width,
+       .heads = options.model.heads,
+       .rows_of_classifier = options.model.padded_vocabulary(),
+       .type = options.matrix_type(),
+       .accumulates = options.reduction != "tree" && plan.sequences.size() > plan.micro_batch,
+       .threads = threads});
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, const StatePlace& place,
+                               int threads) {
+  const Layout layout(options.model);
+  const Buckets buckets(layout, options.bucket_bytes());
+  const int64_t all = layout.size() * size_of(DType::f32);
+  const SavedSize saved{.states = 1 + moments, .gathers = options.zero != "0"};
+  return {.parameters = weight_bytes(options, layout, buckets, place),
+          .gradients = all,
+          .optimizer =
+              moments * updated_elements(options, buckets, {0, layout.size()}, place) * size_of(DType::f32),
+          .tree = plan.leaves.empty() ? 0 : most_held_subtrees(plan.leaves, plan.all_leaves) * all,
+          .activations = activation_bytes(options.model, plan.micro_batch, options.matrix_type(),
+                                          recompute_named(options.recompute), true),
+          .scratch = scratch_bytes(options, plan, threads),
+          .saving = options.save_every == 0 ? 0 : saved.bytes(layout, buckets, place.ranks, place.rank)};
+}
+
+}  // namespace gpt
