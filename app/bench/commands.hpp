@@ -10,6 +10,7 @@ namespace gpt {
 /// prints.
 ExitCode bench_step(World& world, const Arguments& arguments);
 ExitCode bench_comm(World& world, const Arguments& arguments);
+ExitCode bench_generate(World& world, const Arguments& arguments);
 ExitCode bench_scaling(World& world, const Arguments& arguments);
 ExitCode bench_model(World& world, const Arguments& arguments);
 

@@ -1,44 +1,22 @@
 #pragma once
 
+#include "bench/peer_process.hpp"
 #include "device/dtype.hpp"
 #include "model/config.hpp"
 
-#include <boost/process/child.hpp>
-#include <boost/process/pipe.hpp>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace gpt {
 
-/// Which Python program is measured beside this one.
-struct Peer {
-  std::string python = "auto";  ///< auto: python3, if that has PyTorch
-  std::string script = "tests/peers/torch_step.py";
-  bool compiled = false;
-};
+/// Training steps in PyTorch: arguments of tests/peers/torch_step.py, whose rounds are `steps` steps.
+/// @param type  bf16: as PyTorch's autocast computes
+std::vector<std::string> peer_step_arguments(const GptConfig& config, DType type, int64_t batch,
+                                             int64_t steps, int threads, bool compiled);
 
-/// What keeps this peer from being measured: "python3 has no PyTorch"; empty if nothing does.
-std::string fault_of(const Peer& peer);
-
-/// Training steps in PyTorch, in a process of its own that computes only when asked.
-class PeerStep {
-public:
-  /// @param type  bf16: as PyTorch's autocast computes
-  PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps, int threads);
-
-  const std::string& name() const { return name_; }
-  /// Seconds of each step of one round.
-  std::vector<double> round();
-
-private:
-  nlohmann::json read();
-
-  boost::process::opstream to_peer_;
-  boost::process::ipstream from_peer_;
-  boost::process::child child_;
-  std::string name_;
-};
+/// `--name value` as two words more.
+void add_number(std::vector<std::string>& arguments, const char* name, int64_t value);
+void add_model(std::vector<std::string>& arguments, const GptConfig& config);
 
 }  // namespace gpt

@@ -1,5 +1,4 @@
 #include "base/error.hpp"
-#include "base/notice.hpp"
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/operator_table.hpp"
@@ -29,7 +28,7 @@ struct Options {
   int64_t rounds = 5;
   bool operators = true;
   std::string json;
-  Peer peer;
+  Peer peer{.script = "tests/peers/torch_step.py"};
 };
 
 /// Sequences of all ranks in a step.
@@ -55,19 +54,6 @@ void check(const Options& options, int ranks) {
 void print_row(const std::string& name, const Times& times, int64_t tokens) {
   fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s\n", name, times.least() * 1e3,
              times.median() * 1e3, static_cast<double>(tokens) / times.least());
-}
-
-/// The peer that is asked for; none is asked for by --python none, and by auto where python3 has no PyTorch.
-/// @throws Error(usage) if a Python that was named does not serve
-std::optional<Peer> chosen_peer(const World& world, Peer peer) {
-  if (peer.python == "none" || world.size() > 1) return std::nullopt;
-  const bool is_named = peer.python != "auto";
-  if (!is_named) peer.python = "python3";
-  const std::string fault = fault_of(peer);
-  if (fault.empty()) return peer;
-  validate(!is_named, "--python: {}: name one with PyTorch, or none to time gpt_mpi alone", fault);
-  notice(fmt::format("notice: {}: gpt_mpi is timed alone; --python names another Python", fault));
-  return std::nullopt;
 }
 
 /// What was measured, beside what.
@@ -105,8 +91,10 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .plan = {},
                .type = type},
               &operators);
-  std::optional<PeerStep> peer;
-  if (chosen) peer.emplace(*chosen, config, type, batch, options.steps, choice.threads);
+  std::optional<PeerProcess> peer;
+  if (chosen)
+    peer.emplace(*chosen,
+                 peer_step_arguments(config, type, batch, options.steps, choice.threads, chosen->compiled));
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Measured measured;
@@ -131,14 +119,10 @@ void measure(const World& world, const Options& options, const GptConfig& config
   print(measured, peer ? peer->name() : "", tokens);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
   if (options.json.empty()) return;
-  nlohmann::json report = {{"preset", options.preset},
-                           {"context", options.context},
-                           {"global_batch", batch},
-                           {"precision", options.precision},
-                           {"ranks", world.size()},
-                           {"threads", choice.threads},
-                           {"tokens", tokens},
-                           {"gpt_mpi", times_json(measured.own)}};
+  nlohmann::json report = {{"preset", options.preset}, {"context", options.context},
+                           {"global_batch", batch},    {"precision", options.precision},
+                           {"ranks", world.size()},    {"threads", choice.threads},
+                           {"tokens", tokens},         {"gpt_mpi", times_json(measured.own)}};
   if (peer) {
     report["peer"] = times_json(measured.peer);
     report["peer"]["name"] = peer->name();
