@@ -14,6 +14,7 @@ constexpr const char* overview = R"(gpt_bench measures, alone or under mpirun or
 
   gpt_bench step      time of training steps, beside PyTorch's, and where it goes
   gpt_bench peers     training steps of several models beside PyTorch's and JAX's, as a table; runs alone
+  gpt_bench generate  tokens a second of generation with a cache, beside Hugging Face's; runs alone
   gpt_bench comm      sums and copies over the ranks: time, bandwidth, and whether the sums are right
   gpt_bench scaling   training steps on 1, 2, 4, ... ranks
   gpt_bench model     predicts steps on many nodes; runs alone
@@ -22,14 +23,12 @@ On ranks of one machine: tools/mpirun.sh 2 ./gpt_bench comm; on a cluster its ow
 gpt_bench COMMAND --help lists the options of a command; gpt_bench --version the versions of libraries.
 )";
 
-constexpr const char* names = "step, peers, comm, scaling, model";
+constexpr const char* names = "step, peers, generate, comm, scaling, model";
 
 ExitCode run(World& world, const Arguments& arguments) {
-  const std::map<std::string, ExitCode (*)(World&, const Arguments&)> commands{{"step", bench_step},
-                                                                               {"peers", bench_peers},
-                                                                               {"comm", bench_comm},
-                                                                               {"scaling", bench_scaling},
-                                                                               {"model", bench_model}};
+  const std::map<std::string, ExitCode (*)(World&, const Arguments&)> commands{
+      {"step", bench_step}, {"peers", bench_peers},     {"generate", bench_generate},
+      {"comm", bench_comm}, {"scaling", bench_scaling}, {"model", bench_model}};
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (first == "--help" || first == "-h" || first == "help" || first == "--version") {
     if (world.is_root()) fmt::print("{}", first == "--version" ? version_text("gpt_bench") : overview);

@@ -9,13 +9,18 @@
 #include "train/checkpoint.hpp"
 #include "train/device_state.hpp"
 #include "train/versions.hpp"
+#include "train/weights.hpp"
+#include "train_options.hpp"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
+#include <span>
+#include <string_view>
 
 namespace {
 
@@ -30,6 +35,8 @@ struct Options {
   int64_t tokens = 200;
   int64_t count = 1;
   int64_t threads = 0;
+  std::string precision = "auto";
+  bool speed = true;
   gpt::Sampling sampling;
 };
 
@@ -48,6 +55,8 @@ po::options_description describe(Options& o) {
       ("top-p", value(o.sampling.top_p), "draw from the likeliest that together reach this probability")
       ("seed", value(o.sampling.seed), "of the draws")
       ("threads", value(o.threads), "0: all cores that may be used")
+      ("precision", value(o.precision), "of weights and activations: fp32; bf16, which is faster; auto: as in training")
+      ("speed", value(o.speed), "say on standard error how fast it was, as name=value")
       ("help", po::bool_switch(), "this text")
       ("version", po::bool_switch(), "versions of the program and its libraries");
   // clang-format on
@@ -86,22 +95,76 @@ std::vector<gpt::Token> encode_prompt(const gpt::Tokenizer& tokenizer, const std
   return tokens;
 }
 
-void print_samples(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
-                   const std::string& prompt) {
-  const std::vector<gpt::Token> start = encode_prompt(tokenizer, prompt);
-  for (int64_t sample = 0; sample < options.count; ++sample) {
-    if (sample > 0) fmt::print("\n---\n");
-    fmt::print("{}", prompt);
-    generator.start(start, options.sampling, static_cast<uint64_t>(sample));
-    for (int64_t i = 0; i < options.tokens; ++i) {
-      const std::string_view text = tokenizer.decode(generator.next());
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      std::fflush(stdout);
-    }
+/// Tokens and the seconds they took.
+struct Pace {
+  int64_t tokens = 0;
+  double seconds = 0.0;
+
+  template <class Work>
+  void time(int64_t more, const Work& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    tokens += more;
   }
-  fmt::print("\n");
-  gpt::validate(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, gpt::ExitCode::failed,
-                "cannot write to standard output");
+  std::string text(std::string_view name) const {
+    return fmt::format("{0}_tokens={1} {0}_seconds={2:.6f} {0}_tokens_per_second={3:.2f}", name, tokens,
+                       seconds, seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0);
+  }
+};
+
+struct Speed {
+  Pace prompt, generation;
+};
+
+void write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// Samples [samples) side by side: the first appears as it is drawn, the others wait for its end.
+void print_group(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
+                 const std::string& prompt, gpt::Range samples, Speed& speed) {
+  const std::vector<gpt::Token> start = encode_prompt(tokenizer, prompt);
+  const auto separate = [&](int64_t sample) {
+    if (sample > 0) write("\n---\n");
+    write(prompt);
+  };
+  separate(samples.begin);
+  if (options.tokens > 0)
+    speed.prompt.time(std::ssize(start), [&] {
+      generator.start(start, options.sampling, static_cast<uint64_t>(samples.begin), samples.size());
+    });
+  std::vector<std::string> waiting(static_cast<size_t>(samples.size()));
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    std::span<const gpt::Token> drawn;
+    speed.generation.time(samples.size(), [&] { drawn = generator.next(); });
+    write(tokenizer.decode(drawn.front()));
+    for (size_t s = 1; s < waiting.size(); ++s) waiting[s] += tokenizer.decode(drawn[s]);
+  }
+  for (size_t s = 1; s < waiting.size(); ++s) {
+    separate(samples.begin + static_cast<int64_t>(s));
+    write(waiting[s]);
+  }
+}
+
+Speed print_samples(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
+                    const std::string& prompt) {
+  Speed speed;
+  for (int64_t sample = 0; sample < options.count; sample += gpt::Generator::most_sequences)
+    print_group(options, generator, tokenizer, prompt,
+                {sample, std::min(sample + gpt::Generator::most_sequences, options.count)}, speed);
+  write("\n");
+  gpt::validate(std::ferror(stdout) == 0, gpt::ExitCode::failed, "cannot write to standard output");
+  return speed;
+}
+
+/// The type of weights and activations that --precision names; auto: as the model was trained.
+gpt::DType precision_type(const std::string& precision, const gpt::CheckpointHeader& header) {
+  gpt::validate(precision == "auto" || precision == "fp32" || precision == "bf16",
+                "--precision {}: use auto, fp32 or bf16", precision);
+  if (precision == "auto") return gpt::layered_options({}, header.configuration).matrix_type();
+  return precision == "bf16" ? gpt::DType::bf16 : gpt::DType::f32;
 }
 
 int run(int argc, char** argv) {
@@ -142,6 +205,7 @@ int run(int argc, char** argv) {
 
   const std::string file = checkpoint_file(options.checkpoint);
   const gpt::CheckpointHeader header = gpt::read_checkpoint_header(file);
+  const gpt::DType type = precision_type(options.precision, header);
   const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
   const auto prompt_tokens = static_cast<int64_t>(encode_prompt(*tokenizer, prompt).size());
   if (prompt_tokens > header.model.context)
@@ -151,12 +215,17 @@ int run(int argc, char** argv) {
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
   const auto device = gpt::make_cpu_device(static_cast<int>(threads));
   const gpt::Layout layout(header.model);
-  const gpt::TensorBuffer params(*device, gpt::DType::f32, {layout.size()});
+  gpt::Weights weights(layout, *device, type);
   const auto queue = device->make_queue();
-  gpt::load_device_state(file, layout, {gpt::whole_state("params", params)}, *queue);
-  gpt::Generator generator(header.model, *device, gpt::parameters_in(layout, params, {}),
-                           tokenizer->vocabulary());
-  print_samples(options, generator, *tokenizer, prompt);
+  gpt::load_device_state(file, layout, {weights.state()}, *queue);
+  weights.round(*queue);
+  gpt::Generator generator(header.model, *device, weights.with({}), tokenizer->vocabulary(),
+                           std::clamp<int64_t>(options.count, 1, gpt::Generator::most_sequences));
+  const Speed speed = print_samples(options, generator, *tokenizer, prompt);
+  if (options.speed && speed.generation.tokens > 0)
+    gpt::notice(fmt::format("speed: precision={} threads={} samples={} {} {}",
+                            type == gpt::DType::bf16 ? "bf16" : "fp32", threads, options.count,
+                            speed.prompt.text("prompt"), speed.generation.text("generated")));
   return 0;
 }
 

@@ -11,6 +11,7 @@ namespace gpt {
 ExitCode bench_step(World& world, const Arguments& arguments);
 ExitCode bench_peers(World& world, const Arguments& arguments);
 ExitCode bench_comm(World& world, const Arguments& arguments);
+ExitCode bench_generate(World& world, const Arguments& arguments);
 ExitCode bench_scaling(World& world, const Arguments& arguments);
 ExitCode bench_model(World& world, const Arguments& arguments);
 

@@ -1,51 +1,22 @@
 #pragma once
 
+#include "bench/peer_process.hpp"
 #include "device/dtype.hpp"
 #include "model/config.hpp"
 
-#include <boost/process/child.hpp>
-#include <boost/process/pipe.hpp>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 namespace gpt {
 
-/// Which Python program is measured beside this one.
-struct Peer {
-  std::string python = "python3";
-  std::string library = "PyTorch";
-  std::string module = "torch";  ///< as which Python imports that library
-  std::string script = "tests/peers/torch_step.py";
-  bool compiled = false;  ///< with torch.compile
-};
+/// Training steps in PyTorch: arguments of tests/peers/torch_step.py, whose rounds are `steps` steps.
+/// @param type  bf16: as PyTorch's autocast computes
+std::vector<std::string> peer_step_arguments(const GptConfig& config, DType type, int64_t batch,
+                                             int64_t steps, int threads, bool compiled);
 
-/// What keeps this peer from being measured: "python3 has no PyTorch"; empty if nothing does.
-std::string fault_of(const Peer& peer);
-
-/// Training steps of a peer, in a process of its own that computes only when asked.
-class PeerStep {
-public:
-  /// @param type   bf16: as the peer's mixed precision computes
-  /// @param steps  of a round
-  /// @throws Error(failed) if the peer ends instead of answering
-  PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_t batch, int64_t steps, int threads);
-
-  const std::string& name() const { return name_; }
-  /// The most memory that it has had after its first steps.
-  int64_t peak_bytes() const { return peak_bytes_; }
-  /// Seconds of each step of one round. @throws Error(failed) as above
-  std::vector<double> round();
-
-private:
-  nlohmann::json read();
-
-  boost::process::opstream to_peer_;
-  boost::process::ipstream from_peer_;
-  boost::process::child child_;
-  std::string name_;
-  int64_t peak_bytes_ = 0;
-};
+/// `--name value` as two words more.
+void add_number(std::vector<std::string>& arguments, const char* name, int64_t value);
+void add_model(std::vector<std::string>& arguments, const GptConfig& config);
 
 }  // namespace gpt

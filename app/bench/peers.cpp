@@ -4,6 +4,7 @@
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/own_step.hpp"
+#include "bench/peer_process.hpp"
 #include "bench/peer_step.hpp"
 #include "bench/peers_report.hpp"
 #include "bench/progress.hpp"
@@ -38,9 +39,9 @@ Peer peer_of(const std::string& kind, const Options& options) {
            kind);
   if (kind == "jax")
     return {.python = options.python,
+            .script = options.scripts + "/jax_step.py",
             .library = "JAX",
-            .module = "jax",
-            .script = options.scripts + "/jax_step.py"};
+            .module = "jax"};
   return {
       .python = options.python, .script = options.scripts + "/torch_step.py", .compiled = kind == "compiled"};
 }
@@ -110,7 +111,7 @@ public:
                          .type = work.type()});
     own.round(1);  // first touch and creation of primitives
     if (row.steps == 0) row.steps = steps_of_a_second(own.round(1).front());
-    std::map<std::string, std::unique_ptr<PeerStep>> peers = start(row);
+    std::map<std::string, std::unique_ptr<PeerProcess>> peers = start(row);
     progress_(fmt::format("{}: peers are ready", work.name()));
     for (int64_t round = 0; round < options_.rounds; ++round) {
       row.own.add(own.round(row.steps));
@@ -122,12 +123,13 @@ public:
 
 private:
   /// Those that begin with the work: torch.compile fails where it finds no compiler.
-  std::map<std::string, std::unique_ptr<PeerStep>> start(PeerRow& row) {
-    std::map<std::string, std::unique_ptr<PeerStep>> started;
+  std::map<std::string, std::unique_ptr<PeerProcess>> start(PeerRow& row) {
+    std::map<std::string, std::unique_ptr<PeerProcess>> started;
     for (const auto& [kind, peer] : peers_) {
       try {
-        auto step = std::make_unique<PeerStep>(peer, row.work.config, row.work.type(), row.work.batch,
-                                               row.steps, threads_);
+        auto step = std::make_unique<PeerProcess>(
+            peer, peer_step_arguments(row.work.config, row.work.type(), row.work.batch, row.steps, threads_,
+                                      peer.compiled));
         row.called[kind] = step->name();
         started[kind] = std::move(step);
       } catch (const Error& error) {

@@ -1,5 +1,4 @@
 #include "base/error.hpp"
-#include "base/notice.hpp"
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/operator_table.hpp"
@@ -31,7 +30,7 @@ struct Options {
   int64_t rounds = 5;
   bool operators = true;
   std::string json;
-  Peer peer{.python = "auto"};  // python3, if that has PyTorch
+  Peer peer{.script = "tests/peers/torch_step.py"};
 };
 
 /// Sequences of all ranks in a step.
@@ -58,19 +57,6 @@ void print_row(const std::string& name, const Times& times, int64_t tokens, int6
   fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s, memory at most {}\n", name,
              times.least() * 1e3, times.median() * 1e3, static_cast<double>(tokens) / times.least(),
              readable_bytes(peak_bytes));
-}
-
-/// The peer that is asked for; none is asked for by --python none, and by auto where python3 has no PyTorch.
-/// @throws Error(usage) if a Python that was named does not serve
-std::optional<Peer> chosen_peer(const World& world, Peer peer) {
-  if (peer.python == "none" || world.size() > 1) return std::nullopt;
-  const bool is_named = peer.python != "auto";
-  if (!is_named) peer.python = "python3";
-  const std::string fault = fault_of(peer);
-  if (fault.empty()) return peer;
-  validate(!is_named, "--python: {}: name one with PyTorch, or none to time gpt_mpi alone", fault);
-  notice(fmt::format("notice: {}: gpt_mpi is timed alone; --python names another Python", fault));
-  return std::nullopt;
 }
 
 /// What was measured, beside what.
@@ -112,8 +98,10 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .type = type,
                .recompute = recompute_named(options.recompute)},
               &operators);
-  std::optional<PeerStep> peer;
-  if (chosen) peer.emplace(*chosen, config, type, batch, options.steps, choice.threads);
+  std::optional<PeerProcess> peer;
+  if (chosen)
+    peer.emplace(*chosen,
+                 peer_step_arguments(config, type, batch, options.steps, choice.threads, chosen->compiled));
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Measured measured;

@@ -143,7 +143,8 @@ void TimedOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, 
 void TimedOps::attention_cached(Tensor y, Tensor keys, Tensor values, Tensor qkv, int64_t position,
                                 int64_t heads, Queue& queue) {
   // Every key and value is used once: their bytes are the limit, not the products.
-  const auto seen = static_cast<double>((position + y.rows()) * y.columns() * size_of(keys.dtype()));
+  const auto seen =
+      static_cast<double>(y.dim(0) * (position + y.dim(1)) * y.columns() * size_of(keys.dtype()));
   times_.measure(
       [&] {
         return Operation{"attention cached", {.bytes = bytes_of({y, qkv}) + 2 * seen}};

@@ -17,4 +17,8 @@ double measure_peak_flops(int threads, DType operands);
 /// optimizer has them). Takes some 300 ms and 256 MiB.
 double measure_peak_bytes(int threads);
 
+/// Bytes a second that `threads` OpenMP threads read from an array far larger than caches, which they add up.
+/// Takes some 100 ms and 512 MiB.
+double measure_read_bytes(int threads);
+
 }  // namespace gpt

@@ -68,7 +68,8 @@ public:
                                  Write dx_write, Write write, Queue&) = 0;
 
   /// pre = x·Wᵀ + b; y = activation(pre); gelu is the tanh form (Hendrycks & Gimpel 2016, sec. 2).
-  /// x (rows,in); w (out,in); b (out) f32 or empty; y, pre (rows,out); pre is empty when activation is none
+  /// x (rows,in); w (out,in); b (out) f32 or empty; y, pre (rows,out); pre is empty when activation is none,
+  /// and y may then be f32 with x and w bf16
   virtual void linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activation activation, Queue&) = 0;
 
   /// y = activation(pre) alone: the bits that `linear` leaves in y.  y, pre of one size
@@ -92,8 +93,9 @@ public:
   virtual void attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, Tensor log_sum, int64_t heads,
                                   const Dropout& dropout, Queue&) = 0;
 
-  /// Attention of n new positions of one sequence to themselves and to all before: their keys and values are
-  /// first written into the cache at `position`.  y (n,C); qkv (n,3C); keys, values (context,C)
+  /// Attention of n new positions of each of B sequences to themselves and to all before: their keys and
+  /// values are first written into the caches at `position`. The result of a sequence depends on no other.
+  /// y (B,n,C); qkv (B,n,3C); keys, values (B,H,context,C/H)
   virtual void attention_cached(Tensor y, Tensor keys, Tensor values, Tensor qkv, int64_t position,
                                 int64_t heads, Queue&) = 0;
 

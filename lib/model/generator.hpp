@@ -5,24 +5,37 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace gpt {
 
-/// Generates one sequence at a time with a key/value cache. When the context is full, its last half is read
-/// again and generation goes on from there.
+/// Generates sequences with a key/value cache, several of one prompt at a time: each step reads the weights
+/// once for all of them. The tokens of a sequence depend on no other. When the context is full, its last half
+/// is read again and generation goes on from there.
 class Generator {
 public:
+  /// So many sequences at a time are computed without a general matrix product, whose bits would depend on
+  /// their number.
+  static constexpr int64_t most_sequences = 8;
+
+  /// Activations and the cache have the dtype of `parameters.matrices`, logits are f32.
   /// @param vocabulary  tokens from here on are never drawn: a model may have more than its tokenizer
-  Generator(const GptConfig& config, Device& device, const FlatParameters& parameters, int64_t vocabulary);
+  /// @param sequences  at a time, at most; up to most_sequences
+  Generator(const GptConfig& config, Device& device, const FlatParameters& parameters, int64_t vocabulary,
+            int64_t sequences = 1);
   ~Generator();
 
-  /// Starts a sequence: reads `prompt` (at least one token; only its last `context` tokens). Sequences with
-  /// other numbers draw other random bits.
-  void start(const std::vector<int32_t>& prompt, const Sampling& sampling, uint64_t sequence);
+  /// Starts `sequences` sequences: reads `prompt` (at least one token; only its last `context` tokens) in one
+  /// pass. They are numbered from `first` on: those with other numbers draw other random bits.
+  void start(const std::vector<int32_t>& prompt, const Sampling& sampling, uint64_t first,
+             int64_t sequences = 1);
 
-  /// The next token; it is appended to the sequence.
-  int32_t next();
+  /// The next token of each sequence, which is appended to it.
+  std::span<const int32_t> next();
+
+  /// Of the next token of each sequence, f32 (sequences, vocabulary padded as in the model), until next().
+  Tensor logits();
 
 private:
   struct Impl;

@@ -409,7 +409,7 @@ Trainer::Sample Trainer::sample(int64_t tokens) {
   generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   std::vector<Token> drawn;
   for (int64_t i = 0; i < tokens; ++i) {
-    drawn.push_back(generator.next());
+    drawn.push_back(generator.next().front());
     watchdog.tick();
   }
   const Tokenizer& tokenizer = trainer.dataset.tokenizer();

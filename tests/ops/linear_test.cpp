@@ -9,8 +9,9 @@ using reference::LinearSizes;
 
 namespace {
 
-constexpr LinearSizes cases[] = {{1, 1, 1},    {7, 33, 65},  {1, 64, 48},    {64, 128, 384},
-                                 {3, 16, 512}, {130, 20, 8}, {257, 96, 100}, {48, 384, 96}};
+constexpr LinearSizes cases[] = {{1, 1, 1},    {7, 33, 65},    {1, 64, 48},   {64, 128, 384}, {3, 16, 512},
+                                 {130, 20, 8}, {257, 96, 100}, {48, 384, 96}, {1, 771, 513},  {2, 31, 65},
+                                 {4, 130, 33}, {5, 33, 1},     {8, 100, 259}, {8, 1, 70},     {9, 100, 259}};
 
 struct TypeAndBias {
   DType type;
@@ -60,6 +61,41 @@ TEST_CASE("linear agrees with the reference, with and without bias and activatio
         CHECK(pre.intact());
         CHECK(activated.intact());
       }
+}
+
+TEST_CASE("a row of few has the same bits whatever is beside it, with one and with two threads") {
+  constexpr int64_t most = 8, in = 275, out = 301;
+  for (const DType type : float_types) {
+    const Array x = random_floats(most * in, 1);
+    const Guarded w(type, {out, in}, random_floats(out * in, 2, 0.3));
+    const Guarded b({out}, random_floats(out, 3));
+    std::vector<Array> last_rows;
+    for (int64_t rows = 1; rows <= most; ++rows)
+      for (const auto& device : devices()) {
+        // The row is the last of `rows`.
+        const Guarded x_in(type, {rows, in}, Array(x.end() - rows * in, x.end()));
+        const Guarded y(type, {rows, out}), pre(type, {rows, out});
+        device->ops().linear(y, pre, x_in, w, b, Activation::gelu, *device->make_queue());
+        const Array values = y.values();
+        last_rows.emplace_back(values.end() - out, values.end());
+      }
+    for (const Array& row : last_rows) CHECK(row == last_rows.front());
+  }
+}
+
+TEST_CASE("linear gives f32 results of bf16 operands") {
+  for (const LinearSizes& s : cases)
+    for (const auto& device : devices()) {
+      INFO(case_name("linear", {s.rows, s.in, s.out}), " on ", device->name());
+      const Array x = rounded(random_floats(s.rows * s.in, 1), DType::bf16);
+      const Array w = rounded(random_floats(s.out * s.in, 2, 0.3), DType::bf16);
+      const Guarded x_in(DType::bf16, {s.rows, s.in}, x);
+      const Guarded w_in(DType::bf16, {s.out, s.in}, w);
+      const Guarded y(DType::f32, {s.rows, s.out});
+      device->ops().linear(y, {}, x_in, w_in, {}, Activation::none, *device->make_queue());
+      CHECK(max_error(y.values(), reference::linear(s, x, w, {})) < tolerance);
+      CHECK(y.intact());
+    }
 }
 
 TEST_CASE("linear_backward_input agrees with the reference, with and without activation") {

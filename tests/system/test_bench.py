@@ -36,7 +36,7 @@ class Step(Bench):
 
     def test_what_cannot_be_measured(self):
         for words, part in (
-            ((), "step, peers, comm"),
+            ((), "step, peers, generate, comm"),
             (("walk",), "walk"),
             (("step", "--walk", 1), "walk"),
             (("comm", "--memory", "--iterations", 3), "--memory lacks its value before --iterations"),
@@ -108,6 +108,25 @@ class Step(Bench):
         self.assertNotIn("bound", done.out)
         self.assertNotIn("operators", figures)
 
+    def test_generation(self):
+        words = ("--preset", "char-cpu", "--context", 32, "--vocab", 64, "--prompt", 4, "--tokens", 20, "--rounds", 2)
+        for more in ((), ("--precision", "bf16", "--sequences", 3)):
+            done, figures = self.bench("generate", *words, *more, "--threads", 1, "--python", "none")
+            self.assertRegex(done.out, r"(?m)^ +gpt_mpi +[0-9.]+ ms least .* tokens/s$")
+            self.assertEqual(len(figures["gpt_mpi"]["times_s"]), 2)
+            tokens = 20 * (3 if more else 1)
+            own = figures["gpt_mpi"]
+            self.assertAlmostEqual(own["tokens_per_s"], tokens / own["least_s"], delta=1)
+            self.assertEqual(figures["weight_bytes"], (2 if more else 4) * (4 * 198272 + 64 * 128 + 256))
+            self.assertAlmostEqual(figures["of_read"], figures["weight_bytes_per_s"] / figures["read_bytes_per_s"])
+            self.assertLess(figures["steps_least_s"], own["least_s"])
+        for more, part in (
+            (("--tokens", 29), "--context"), (("--sequences", 9), "--sequences"), (("--rounds", 0), "--rounds"),
+            (("--precision", "fp8"), "--precision"), (("--prompt", 0), "--prompt"),
+        ):
+            self.assert_refused(run("gpt_bench", "generate", *words, *more), USAGE, part)
+        self.assert_refused(run("gpt_bench", "generate", *words, ranks=2), USAGE, "without mpirun")
+
     def test_without_pytorch_it_is_timed_alone(self):
         python = self.path("bin") / "python3"
         python.parent.mkdir()
@@ -126,7 +145,7 @@ class Step(Bench):
             self.assertNotIn("Traceback", done.err)
 
     def test_help(self):
-        for words in ((), ("step",), ("peers",), ("comm",), ("scaling",), ("model",)):
+        for words in ((), ("step",), ("peers",), ("generate",), ("comm",), ("scaling",), ("model",)):
             with self.subTest(words=words):
                 done = run("gpt_bench", *words, "--help")
                 self.assertEqual(done.code, 0, str(done))

@@ -118,6 +118,41 @@ class Sampling(SystemTest):
             self.assertEqual(len(drawn.out), 4 + 400 + 1)
             self.assertLessEqual(set(drawn.out), known)
 
+    def test_samples_do_not_depend_on_their_number(self):
+        """Eleven are more than are drawn side by side, and 80 tokens go beyond the context."""
+        for precision in ("fp32", "bf16"):
+            words = ("--prompt", "the ", "--tokens", 80, "--seed", 7, "--precision", precision)
+            all_of_them = self.drawn(*words, "--count", 11)
+            self.assertEqual(all_of_them.count("\n---\n"), 10)
+            for count in (1, 2, 9):
+                some = self.drawn(*words, "--count", count)
+                self.assertTrue(all_of_them.startswith(some[:-1]), f"{precision}, {count} samples: {some}")
+
+    def test_precision(self):
+        words = ("--prompt", "the ", "--tokens", 40, "--temperature", 0)
+        exact = self.drawn(*words, "--precision", "fp32")
+        self.assertEqual(exact, self.drawn(*words), "the model was trained in fp32")
+        rounded = self.sample(*words, "--precision", "bf16")
+        self.assertEqual(rounded.code, 0, str(rounded))
+        self.assertIn("precision=bf16", rounded.err)
+        self.assertEqual(len(rounded.out), len(exact))
+        self.assert_refused(self.sample(*words, "--precision", "fp8"), USAGE, "--precision")
+        out = self.path("run")
+        self.train(self.data, out, steps=1, save_every=1, precision="bf16")
+        done = run("gpt_sample", "--checkpoint", out, *words)
+        self.assertIn("precision=bf16", done.err)
+
+    def test_speed(self):
+        done = self.sample("--prompt", "the ", "--tokens", 20, "--count", 3, "--threads", 1)
+        self.assertEqual(done.code, 0, str(done))
+        found = dict(word.split("=") for word in done.err.strip().removeprefix("speed: ").split())
+        self.assertEqual(found["prompt_tokens"], "4")
+        self.assertEqual((found["generated_tokens"], found["samples"], found["threads"]), ("60", "3", "1"))
+        rate = int(found["generated_tokens"]) / float(found["generated_seconds"])
+        self.assertAlmostEqual(float(found["generated_tokens_per_second"]), rate, delta=0.01 * rate)
+        for words in (("--speed", "false"), ("--tokens", 0), ("--count", 0)):
+            self.assertEqual(self.sample("--prompt", "the ", *words).err, "")
+
     def test_count(self):
         one = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1)
         three = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1, "--count", 3)

@@ -1,10 +1,13 @@
 #include "model/sampling.hpp"
 
 #include "base/error.hpp"
+#include "base/normal.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 using namespace gpt;
@@ -47,6 +50,38 @@ TEST_CASE("top-k and top-p leave out the less likely") {
   CHECK(wider[2] > 0.3);
   const auto all = frequencies(logits, {.top_k = 99'999});
   CHECK(all[0] == doctest::Approx(0.2).epsilon(0.05));
+}
+
+TEST_CASE("of a large vocabulary top-p leaves what a full sort leaves") {
+  constexpr int64_t vocabulary = 3000;
+  std::vector<float> logits;
+  for (int64_t i = 0; i < vocabulary; ++i)
+    logits.push_back(static_cast<float>(random_normal(5, static_cast<uint64_t>(i))));
+  std::vector<size_t> order(static_cast<size_t>(vocabulary));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  const double total = std::accumulate(logits.begin(), logits.end(), 0.0, [](double sum, float logit) {
+    return sum + std::exp(static_cast<double>(logit));
+  });
+  for (const double top_p : {0.3, 0.9}) {
+    const auto found = frequencies(logits, {.top_p = top_p});
+    double reached = 0.0, inside = 0.0, outside = 0.0;
+    for (const size_t token : order) {
+      (reached < top_p * total ? inside : outside) += found[token];
+      reached += std::exp(static_cast<double>(logits[token]));
+    }
+    CHECK(inside == doctest::Approx(1.0));
+    CHECK(outside == 0.0);
+    CHECK(
+        found[order.front()] ==
+        doctest::Approx(std::exp(static_cast<double>(logits[order.front()])) / (top_p * total)).epsilon(0.2));
+  }
+}
+
+TEST_CASE("extreme temperatures draw the likeliest token, or all alike") {
+  const std::vector<float> logits = {1.0F, 3.0F, 2.0F};
+  CHECK(frequencies(logits, {.temperature = 1e-300})[1] == doctest::Approx(1.0));
+  CHECK(frequencies(logits, {.temperature = 1e300})[0] == doctest::Approx(1.0 / 3).epsilon(0.05));
 }
 
 TEST_CASE("draws repeat with their seed and differ between sequences") {

@@ -8,6 +8,25 @@
 namespace gpt {
 namespace {
 
+/// Keys and values of one head: rows of `head_size` that follow each other, so that a query reads them from
+/// beginning to end.
+template <class Element>
+struct HeadCache {
+  Element* keys;
+  Element* values;
+  int64_t head_size;
+
+  /// @param qkv  q of this head in the first of `count` rows, `stride` apart
+  void write(int64_t position, const Element* qkv, int64_t count, int64_t stride) const {
+    const int64_t width = stride / 3;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = (position + i) * head_size;
+      std::copy_n(qkv + i * stride + width, head_size, keys + row);
+      std::copy_n(qkv + i * stride + 2 * width, head_size, values + row);
+    }
+  }
+};
+
 AttentionShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout) {
   const int64_t positions = qkv.dim(1);
   const int64_t width = qkv.columns() / 3;
@@ -61,33 +80,43 @@ void CpuOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, Te
 
 void CpuOps::attention_cached(Tensor y, Tensor keys, Tensor values, Tensor qkv, int64_t position,
                               int64_t heads, Queue&) {
-  const int64_t width = y.columns();
-  const int64_t count = y.rows();
-  const int64_t head_size = width / heads;
-  expects(qkv.size() == 3 * y.size() && keys.columns() == width && values.columns() == width);
-  expects(position >= 0 && position + count <= keys.rows() && width % heads == 0);
-  scratch_.reserve(position + count);
+  const AttentionShape shape = shape_of(qkv, heads, {});
+  const int64_t count = shape.positions, head_size = shape.head_size, context = keys.dim(2);
+  const int64_t items = qkv.dim(0) * heads;
+  expects(3 * y.size() == qkv.size() && keys.size() == values.size());
+  expects(keys.size() == items * context * head_size && keys.dim(1) == heads);
+  expects(position >= 0 && position + count <= context);
+  // A whole prompt is attention as in training; what only that has to keep goes nowhere.
+  const bool is_whole = position == 0 && count > 1;
+  scratch_.reserve(std::max(is_whole ? attention_forward_scratch(shape) : 0, position + count));
+  if (is_whole) partials_.reserve(items * count);
   with_element_type(qkv.dtype(), [&]<class Element>(Element) {
-    const Element* fresh = qkv.data<Element>();
-    for (int64_t i = 0; i < count; ++i) {
-      const Element* row = fresh + i * 3 * width;
-      std::copy_n(row + width, width, keys.data<Element>() + (position + i) * width);
-      std::copy_n(row + 2 * width, width, values.data<Element>() + (position + i) * width);
-    }
-    parallel_ranges(threads_, count * heads, 1, [&](Range range, int thread) {
+    const AttentionForward<Element> whole{.y = y.data<Element>(),
+                                          .log_sum = is_whole ? partials_.of(0) : nullptr,
+                                          .qkv = qkv.data<Element>(),
+                                          .shape = shape};
+    const auto attend_one_by_one = [&](int64_t item, const HeadCache<Element>& cache, float* scratch) {
+      const int64_t first = item / heads * count, column = item % heads * head_size;
+      for (int64_t i = 0; i < count; ++i)
+        attend(AttentionSingle<Element>{.y = y.data<Element>() + (first + i) * shape.width() + column,
+                                        .q = qkv.data<Element>() + (first + i) * 3 * shape.width() + column,
+                                        .keys = cache.keys,
+                                        .values = cache.values,
+                                        .count = position + i + 1,
+                                        .head_size = head_size,
+                                        .scale = 1.0F / std::sqrt(static_cast<float>(head_size))},
+               scratch);
+    };
+    parallel_ranges(threads_, items, 1, [&](Range range, int thread) {
       for (int64_t item = range.begin; item < range.end; ++item) {
-        const int64_t i = item / heads;
-        const int64_t column = item % heads * head_size;
-        const AttentionSingle<Element> single{.y = y.data<Element>() + i * width + column,
-                                              .q = fresh + i * 3 * width + column,
-                                              .keys = keys.data<Element>() + column,
-                                              .values = values.data<Element>() + column,
-                                              .count = position + i + 1,
-                                              .stride = width,
-                                              .head_size = head_size,
-                                              .scale = 1.0F / std::sqrt(static_cast<float>(head_size))};
-        attend(single, scratch_.of(thread));
+        const int64_t start = item * context * head_size;
+        const HeadCache<Element> cache{keys.data<Element>() + start, values.data<Element>() + start,
+                                       head_size};
+        const int64_t row = item / heads * count * 3 * shape.width();
+        cache.write(position, qkv.data<Element>() + row + item % heads * head_size, count, 3 * shape.width());
+        if (!is_whole) attend_one_by_one(item, cache, scratch_.of(thread));
       }
+      if (is_whole) attention_forward(whole, range, scratch_.of(thread));
     });
   });
 }

@@ -57,10 +57,9 @@ template <class Element>
 struct AttentionSingle {
   Element* y;             ///< (head_size)
   const Element* q;       ///< (head_size)
-  const Element* keys;    ///< (count,head_size), rows `stride` apart
+  const Element* keys;    ///< (count,head_size)
   const Element* values;  ///< as keys
   int64_t count;
-  int64_t stride;
   int64_t head_size;
   float scale;
 };

@@ -42,27 +42,36 @@ HWY_INLINE float exponentiate(float* x, int64_t size) {
   return sum_lanes(sum) + rest;
 }
 
+/// Columns [d, d + vectors·lanes) of Σ weight[k]·values[k], times `factor`.
+template <int64_t vectors, class Element>
+HWY_INLINE void add_values(const AttentionSingle<Element>& attention, const float* weights, int64_t d,
+                           Vector factor) {
+  Vector sums[vectors];
+  for (int64_t v = 0; v < vectors; ++v) sums[v] = broadcast(0.0F);
+  const Element* value = attention.values + d;
+  for (int64_t k = 0; k < attention.count; ++k, value += attention.head_size) {
+    const Vector weight = broadcast(weights[k]);
+    for (int64_t v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, load(value + v * lanes), sums[v]);
+  }
+  for (int64_t v = 0; v < vectors; ++v) store(hn::Mul(sums[v], factor), attention.y + d + v * lanes);
+}
+
 template <class Element>
 HWY_INLINE void attend_to_all(const AttentionSingle<Element>& attention, float* scores) {
-  const int64_t count = attention.count;
-  const int64_t stride = attention.stride;
-  const Element* values = attention.values;
+  const int64_t count = attention.count, size = attention.head_size;
   for (int64_t k = 0; k < count; ++k)
-    scores[k] = dot(attention.q, attention.keys + k * stride, attention.head_size) * attention.scale;
+    scores[k] = dot(attention.q, attention.keys + k * size, size) * attention.scale;
   const Vector inverse = broadcast(1.0F / exponentiate(scores, count));
+  int64_t d = 0;
+  // Four sums that do not wait for each other.
+  for (; d + 4 * lanes <= size; d += 4 * lanes) add_values<4>(attention, scores, d, inverse);
   for_vectors(
-      0, attention.head_size,
-      [&](int64_t d) HWY_ATTR {
+      d, size, [&](int64_t i) HWY_ATTR { add_values<1>(attention, scores, i, inverse); },
+      [&](int64_t i, int64_t n) HWY_ATTR {
         Vector sum = broadcast(0.0F);
         for (int64_t k = 0; k < count; ++k)
-          sum = hn::MulAdd(broadcast(scores[k]), load(values + k * stride + d), sum);
-        store(hn::Mul(sum, inverse), attention.y + d);
-      },
-      [&](int64_t d, int64_t n) HWY_ATTR {
-        Vector sum = broadcast(0.0F);
-        for (int64_t k = 0; k < count; ++k)
-          sum = hn::MulAdd(broadcast(scores[k]), load_n(values + k * stride + d, n), sum);
-        store_n(hn::Mul(sum, inverse), attention.y + d, n);
+          sum = hn::MulAdd(broadcast(scores[k]), load_n(attention.values + k * size + i, n), sum);
+        store_n(hn::Mul(sum, inverse), attention.y + i, n);
       });
 }
 

@@ -9,8 +9,9 @@
 
 namespace gpt {
 
-/// Ops on the CPU: matrix products by oneDNN, everything else by kernels written once with Highway and
-/// compiled for several instruction sets. Work is done when a call returns. For one calling thread at a time.
+/// Ops on the CPU: matrix products of many rows by oneDNN, everything else by kernels written once with
+/// Highway and compiled for several instruction sets. Work is done when a call returns. For one calling
+/// thread at a time.
 ///
 /// Except for the matrix products, results do not depend on the number of threads; sums over rows go through
 /// fixed blocks of rows that are added in order.
@@ -60,9 +61,11 @@ public:
   void cast(Tensor dst, Tensor src, Queue&) override;
 
 private:
+  void linear_of_few_rows(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, const LinearShape& shape);
+
   int threads_;
   ThreadScratch scratch_;
-  ThreadScratch partials_;  ///< one area: parameter gradients of blocks of rows
+  ThreadScratch partials_;  ///< one area: parameter gradients of blocks of rows; few rows, widened
   ThreadScratch logits_;    ///< one area: a tile of the classifier
   std::vector<double> losses_;
   MatrixProducts products_;

@@ -15,6 +15,8 @@
 #include "device/device.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -51,6 +53,15 @@ void add_to_three_simd(float* a, float* b, float* c, const float* d, int64_t siz
   }
 }
 
+/// size is a multiple of every vector's length, four times
+float sum_simd(const float* a, int64_t size) {
+  Vector sums[4];
+  for (Vector& sum : sums) sum = broadcast(0.0F);
+  for (int64_t i = 0; i < size; i += 4 * lanes)
+    for (int64_t k = 0; k < 4; ++k) sums[k] = hn::Add(sums[k], load(a + i + k * lanes));
+  return sum_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+}
+
 }  // namespace gpt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -59,6 +70,7 @@ namespace gpt {
 
 HWY_EXPORT(multiply_adds_simd);
 HWY_EXPORT(add_to_three_simd);
+HWY_EXPORT(sum_simd);
 
 namespace {
 
@@ -76,6 +88,23 @@ double measure_peak_flops(int threads, DType operands) {
            "no products of {}: use f32 or bf16", name_of(operands));
   const double own = operands == DType::bf16 ? measure_bfloat16_flops(threads) : 0.0;
   return own > 0.0 ? own : best_rate_of(threads, multiply_adds);
+}
+
+double measure_read_bytes(int threads) {
+  constexpr int64_t elements = int64_t{1} << 27;
+  constexpr int rounds = 8;
+  const auto device = make_cpu_device(threads);
+  const TensorBuffer buffer(*device, DType::f32, {elements});
+  const float* const a = buffer->data<float>();
+  std::vector<float> sums(static_cast<size_t>(threads));
+  return best_rate(rounds, [&] {
+    parallel_ranges(threads, elements, elementwise_grain, [&](Range range, int thread) {
+      sums[static_cast<size_t>(thread)] = HWY_DYNAMIC_DISPATCH(sum_simd)(a + range.begin, range.size());
+    });
+    const float sum = std::accumulate(sums.begin(), sums.end(), 0.0F);
+    return sum == 0.0F ? static_cast<double>(buffer->bytes())
+                       : 0.0;  // or the compiler leaves out the reading
+  });
 }
 
 double measure_peak_bytes(int threads) {

@@ -66,6 +66,7 @@ enum class Kind { forward, backward_input, backward_weight };
 struct Key {
   Kind kind;
   DType type;
+  DType result;
   bool bias;
   LinearShape shape;
 
@@ -101,7 +102,7 @@ struct MatrixProducts::Impl {
   Product make(const Key& key) const {
     switch (key.kind) {
       case Kind::forward:
-        return make_forward(key.shape, key.type, key.bias);
+        return make_forward(key.shape, key.type, key.result, key.bias);
       case Kind::backward_input:
         return make_backward_input(key.shape, key.type);
       case Kind::backward_weight:
@@ -111,10 +112,10 @@ struct MatrixProducts::Impl {
   }
 
   /// Arguments: y, x, w, and b if there is one.
-  Product make_forward(const LinearShape& s, DType type, bool bias) const {
+  Product make_forward(const LinearShape& s, DType type, DType result, bool bias) const {
     const auto x = matrix(type, s.rows, s.in);
     const auto w = matrix(type, s.in, s.out, memory::format_tag::ba);
-    const auto y = matrix(type, s.rows, s.out);
+    const auto y = matrix(result, s.rows, s.out);
     const auto b = matrix(DType::f32, 1, s.out);
     const dnnl::matmul::desc desc = bias ? dnnl::matmul::desc(x, w, b, y) : dnnl::matmul::desc(x, w, y);
     std::vector<Argument> arguments{{DNNL_ARG_DST, y}, {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}};
@@ -182,13 +183,15 @@ struct MatrixProducts::Impl {
   void multiply(Kind kind, Tensor out, Tensor x, Tensor w, Tensor bias, const LinearShape& shape) {
     Tensor product = out;
     if (widens(x)) {
-      const auto wide = take<3>({x.size(), w.size(), out.size()});
+      const auto wide = take<3>({x.size(), w.size(), out.dtype() == DType::bf16 ? out.size() : 0});
       convert(wide[0], x, threads);
       convert(wide[1], w, threads);
-      x = wide[0], w = wide[1], product = wide[2];
+      x = wide[0], w = wide[1];
+      if (out.dtype() == DType::bf16) product = wide[2];
     }
     guarded(threads, [&] {
-      find({kind, x.dtype(), static_cast<bool>(bias), shape}).run(stream, {product, x, w, bias});
+      find({kind, x.dtype(), product.dtype(), static_cast<bool>(bias), shape})
+          .run(stream, {product, x, w, bias});
     });
     if (product.dtype() != out.dtype()) convert(out, product, threads);
   }
@@ -235,7 +238,7 @@ void MatrixProducts::backward_weight(Tensor dw, Tensor db, Tensor dy, Tensor x, 
     }
   }
   guarded(impl.threads, [&] {
-    impl.find({Kind::backward_weight, dy.dtype(), static_cast<bool>(db), shape})
+    impl.find({Kind::backward_weight, dy.dtype(), DType::f32, static_cast<bool>(db), shape})
         .run(impl.stream, {dw_written, dy, x, db_written});
   });
   if (!accumulates) return;
