@@ -85,7 +85,7 @@ std::optional<std::string> own_group(const std::string& cgroups, bool unified) {
 /// The group's path below the place where the hierarchy is mounted. A container may see nothing but its own
 /// group there, and know itself by a name that leads out of it.
 std::string below_mount(const std::string& group, const std::string& top) {
-  if (group.starts_with("/..")) return "";
+  if (!group.starts_with("/") || group.starts_with("/..")) return "";
   if (top == "/") return group == "/" ? "" : group;
   if (group == top || !group.starts_with(top + "/")) return "";
   return group.substr(top.size());

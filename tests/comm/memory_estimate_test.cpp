@@ -67,6 +67,7 @@ TEST_CASE("what ranks allocate is what was estimated before") {
   options.global_batch = 40;
   options.micro_batch = 2;
   options.bucket_mb = 0.1;
+  options.inter = "ring";
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const std::string& layout : test::layouts_for(ranks)) {

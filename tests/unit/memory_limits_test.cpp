@@ -140,6 +140,8 @@ TEST_CASE("files that make no sense limit nothing") {
   files.write("proc/self/cgroup", "nonsense\n0:\n::\n");
   files.write("proc/self/mountinfo", "- \n31 1 0:26 / /sys/fs/cgroup rw - cgroup2\n - cgroup2 x y\n");
   CHECK(files.pools().empty());
+  files.unified("nonsense");
+  CHECK(files.pools().empty());
   files.unified("/job");
   files.write("sys/fs/cgroup/job/memory.max", "lots\n");
   CHECK(files.pools().empty());
