@@ -40,15 +40,22 @@ PeerStep::PeerStep(const Peer& peer, const GptConfig& config, DType type, int64_
   add("steps", steps);
   if (type == DType::bf16) arguments.emplace_back("--bf16");
   if (peer.compiled) arguments.emplace_back("--compile");
-  std::signal(SIGPIPE,
-              SIG_IGN);  // a peer that dies between rounds is to be reported, not to end this program
+  std::signal(SIGPIPE, SIG_IGN);  // to ask a peer that is gone must not end this program
   child_ = bp::child("/usr/bin/env", bp::args(arguments), bp::std_in<to_peer_, bp::std_out> from_peer_);
   name_ = read().at("peer").get<std::string>();
 }
 
 std::vector<double> PeerStep::round() {
-  to_peer_ << std::endl;
+  ask();
   return read().get<std::vector<double>>();
+}
+
+void PeerStep::ask() {
+  try {
+    to_peer_.write("\n", 1);
+  } catch (const bp::process_error&) {
+    // read() finds the end of its answers
+  }
 }
 
 nlohmann::json PeerStep::read() {
