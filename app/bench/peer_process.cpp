@@ -38,8 +38,7 @@ std::optional<Peer> chosen_peer(const World& world, Peer peer) {
 PeerProcess::PeerProcess(const Peer& peer, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {peer.python, peer.script};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  // A peer that dies between rounds is to be reported, not to end this program.
-  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);  // to ask a peer that is gone must not end this program
   child_ = bp::child("/usr/bin/env", bp::args(words), bp::std_in<to_peer_, bp::std_out> from_peer_);
   const nlohmann::json first = read();
   name_ = first.at("peer").get<std::string>();
@@ -47,8 +46,16 @@ PeerProcess::PeerProcess(const Peer& peer, const std::vector<std::string>& argum
 }
 
 std::vector<double> PeerProcess::round() {
-  to_peer_ << std::endl;
+  ask();
   return read().get<std::vector<double>>();
+}
+
+void PeerProcess::ask() {
+  try {
+    to_peer_.write("\n", 1);
+  } catch (const bp::process_error&) {
+    // read() finds the end of its answers
+  }
 }
 
 nlohmann::json PeerProcess::read() {

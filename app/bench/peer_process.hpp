@@ -42,9 +42,10 @@ public:
   std::vector<double> round();
 
 private:
+  void ask();
   nlohmann::json read();
 
-  boost::process::opstream to_peer_;
+  boost::process::pipe to_peer_;  // no stream: its destructor throws where the peer is gone
   boost::process::ipstream from_peer_;
   boost::process::child child_;
   std::string name_;

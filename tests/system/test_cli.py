@@ -89,6 +89,20 @@ class Options(SystemTest):
         self.assert_refused(done, USAGE, self.path("nothing"), "gpt_data pack")
         self.assertFalse(self.path("out").exists())
 
+    def test_packing_says_how_fast_it_was(self):
+        text = self.path("text.txt")
+        text.write_text("some words\n" * 100_000, encoding="utf-8")
+        for tokenizer in ("bytes", "chars"):
+            out = self.path(f"out-{tokenizer}")
+            done = run("gpt_data", "pack", "--input", text, "--out", out, "--tokenizer", tokenizer)
+            self.assertEqual(done.code, 0, str(done))
+            number = r"(\d+\.\d+)"
+            form = rf"gpt_data: 1\.1 MB of text in {number} s, {number} MB/s; {number} s of a core, {number} MB/s\n"
+            said = re.fullmatch(form, done.err)
+            self.assertTrue(said, str(done))
+            seconds, rate, *_ = map(float, said.groups())
+            self.assertAlmostEqual(rate * seconds, 1.1, delta=0.006 * rate + 0.06 * seconds)
+
     def test_help_and_version(self):
         for name in ("gpt_mpi", "gpt_data", "gpt_sample", "gpt_bench"):
             done = run(name, "--help")
