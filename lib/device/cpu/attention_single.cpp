@@ -1,4 +1,5 @@
 #include "device/cpu/attention_heads.hpp"
+#include "device/cpu/prefetch.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,13 +15,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-template <class Element>
-HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
-  Vector sum = broadcast(0.0F);
+/// scores[k] = q·keys[k]·scale for `keys` keys; q is loaded once for all of them.
+template <int64_t keys, class Element>
+HWY_INLINE void score(const AttentionSingle<Element>& attention, const Element* key, float* scores) {
+  const int64_t size = attention.head_size;
+  prefetch_ahead(key, keys * size);
+  Vector sums[keys];
+  for (int64_t k = 0; k < keys; ++k) sums[k] = broadcast(0.0F);
   for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { sum = hn::MulAdd(load(a + i), load(b + i), sum); },
-      [&](int64_t i, int64_t n) HWY_ATTR { sum = hn::MulAdd(load_n(a + i, n), load_n(b + i, n), sum); });
-  return sum_lanes(sum);
+      0, size,
+      [&](int64_t i) HWY_ATTR {
+        const Vector q = load(attention.q + i);
+        for (int64_t k = 0; k < keys; ++k) sums[k] = hn::MulAdd(q, load(key + k * size + i), sums[k]);
+      },
+      [&](int64_t i, int64_t n) HWY_ATTR {
+        const Vector q = load_n(attention.q + i, n);
+        for (int64_t k = 0; k < keys; ++k) sums[k] = hn::MulAdd(q, load_n(key + k * size + i, n), sums[k]);
+      });
+  for (int64_t k = 0; k < keys; ++k) scores[k] = sum_lanes(sums[k]) * attention.scale;
 }
 
 /// x = exp(x − max x); returns the sum.
@@ -50,6 +62,7 @@ HWY_INLINE void add_values(const AttentionSingle<Element>& attention, const floa
   for (int64_t v = 0; v < vectors; ++v) sums[v] = broadcast(0.0F);
   const Element* value = attention.values + d;
   for (int64_t k = 0; k < attention.count; ++k, value += attention.head_size) {
+    prefetch_ahead(value, vectors * lanes);
     const Vector weight = broadcast(weights[k]);
     for (int64_t v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, load(value + v * lanes), sums[v]);
   }
@@ -59,8 +72,9 @@ HWY_INLINE void add_values(const AttentionSingle<Element>& attention, const floa
 template <class Element>
 HWY_INLINE void attend_to_all(const AttentionSingle<Element>& attention, float* scores) {
   const int64_t count = attention.count, size = attention.head_size;
-  for (int64_t k = 0; k < count; ++k)
-    scores[k] = dot(attention.q, attention.keys + k * size, size) * attention.scale;
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4) score<4>(attention, attention.keys + k * size, scores + k);
+  for (; k < count; ++k) score<1>(attention, attention.keys + k * size, scores + k);
   const Vector inverse = broadcast(1.0F / exponentiate(scores, count));
   int64_t d = 0;
   // Four sums that do not wait for each other.
@@ -69,8 +83,8 @@ HWY_INLINE void attend_to_all(const AttentionSingle<Element>& attention, float* 
       d, size, [&](int64_t i) HWY_ATTR { add_values<1>(attention, scores, i, inverse); },
       [&](int64_t i, int64_t n) HWY_ATTR {
         Vector sum = broadcast(0.0F);
-        for (int64_t k = 0; k < count; ++k)
-          sum = hn::MulAdd(broadcast(scores[k]), load_n(attention.values + k * size + i, n), sum);
+        for (int64_t key = 0; key < count; ++key)
+          sum = hn::MulAdd(broadcast(scores[key]), load_n(attention.values + key * size + i, n), sum);
         store_n(hn::Mul(sum, inverse), attention.y + i, n);
       });
 }

@@ -1,8 +1,8 @@
 #include "device/cpu/row_products.hpp"
 
+#include "device/cpu/prefetch.hpp"
+
 #include <algorithm>
-#include <cstddef>
-#include <hwy/cache_control.h>
 
 // clang-format off: the kernels' headers must follow the one that repeats this file for each instruction set
 #undef HWY_TARGET_INCLUDE
@@ -18,10 +18,6 @@ namespace gpt::HWY_NAMESPACE {
 /// Rows of x that one pass over a row of W serves; further ones find it in the nearest cache.
 inline constexpr int64_t rows_of_pass = 4;
 
-/// How far ahead of the sums W is asked for, in bytes: rows of W follow each other in memory, but the
-/// processor's own prefetching starts anew at every page.
-inline constexpr int64_t prefetch_distance = 2048;
-
 /// y[r] = x[r]·w for `rows` rows of x, `in` apart.
 template <int64_t rows, class Weight>
 HWY_INLINE void dot_rows(float* y, const float* x, const Weight* w, int64_t in) {
@@ -29,9 +25,7 @@ HWY_INLINE void dot_rows(float* y, const float* x, const Weight* w, int64_t in) 
   for (int64_t r = 0; r < rows; ++r) even[r] = odd[r] = broadcast(0.0F);
   int64_t i = 0;
   for (; i + 2 * lanes <= in; i += 2 * lanes) {
-    hwy::Prefetch(reinterpret_cast<const std::byte*>(w + i) + prefetch_distance);
-    if constexpr (2 * lanes * sizeof(Weight) > 64)
-      hwy::Prefetch(reinterpret_cast<const std::byte*>(w + i) + prefetch_distance + 64);
+    prefetch_ahead(w + i, 2 * lanes);
     const Vector first = load(w + i), second = load(w + i + lanes);
     for (int64_t r = 0; r < rows; ++r) {
       even[r] = hn::MulAdd(first, load(x + r * in + i), even[r]);
