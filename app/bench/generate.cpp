@@ -5,7 +5,7 @@
 #include "bench/own_step.hpp"
 #include "bench/peer_step.hpp"
 #include "bench/progress.hpp"
-#include "bench/times.hpp"
+#include "bench/times_json.hpp"
 #include "device/cpu_peaks.hpp"
 #include "train/threads.hpp"
 
@@ -28,7 +28,7 @@ struct Options {
   int64_t rounds = 5;
   std::string json;
   Peer peer{
-      .script = "tests/peers/hf_generate.py", .module = "transformers, torch", .library = "transformers"};
+      .script = "tests/peers/hf_generate.py", .library = "transformers", .module = "transformers, torch"};
 };
 
 /// @throws Error(usage)
@@ -88,11 +88,10 @@ void print(const Measured& measured, const std::string& peer, const GenerationSe
       measured.read_bytes / 1e9);
 }
 
-nlohmann::json times_json(const Times& times, const GenerationSetup& setup) {
-  return {{"times_s", times.all},
-          {"least_s", times.least()},
-          {"median_s", times.median()},
-          {"tokens_per_s", tokens_per_second(times, setup)}};
+nlohmann::json figures_json(const Times& times, const GenerationSetup& setup) {
+  nlohmann::json figures = times_json(times);
+  figures["tokens_per_s"] = tokens_per_second(times, setup);
+  return figures;
 }
 
 void measure(const World& world, const Options& options, const GptConfig& config) {
@@ -131,14 +130,14 @@ void measure(const World& world, const Options& options, const GptConfig& config
                            {"tokens", setup.tokens},
                            {"precision", options.precision},
                            {"threads", setup.threads},
-                           {"gpt_mpi", times_json(measured.own, setup)},
+                           {"gpt_mpi", figures_json(measured.own, setup)},
                            {"steps_least_s", measured.own_steps.least()},
                            {"weight_bytes", measured.weight_bytes},
                            {"weight_bytes_per_s", rate},
                            {"read_bytes_per_s", measured.read_bytes},
                            {"of_read", rate / measured.read_bytes}};
   if (peer) {
-    report["peer"] = times_json(measured.peer, setup);
+    report["peer"] = figures_json(measured.peer, setup);
     report["peer"]["name"] = peer->name();
   }
   write_json(options.json, report);
