@@ -3,8 +3,8 @@
 #include "device/cpu_scratch.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
-#include "model/matrix_weights.hpp"
 #include "support/counting_device.hpp"
+#include "train/weights.hpp"
 
 #include <doctest/doctest.h>
 
@@ -57,11 +57,10 @@ TEST_CASE("operations take the working memory that is estimated") {
         ScratchDevice device;
         const auto queue = device.make_queue();
         const Layout layout(config);
-        const TensorBuffer params(device, DType::f32, {layout.size()});
         const TensorBuffer gradients(device, DType::f32, {layout.size()});
         const TensorBuffer tokens(device, DType::i32, {sequences, config.context});
         const TensorBuffer loss(device, DType::f64, {1});
-        MatrixWeights weights(device, params, type);
+        const Weights weights(layout, device, type);
         Gpt model(config, device, sequences, weights.with(gradients));
         SectionListener nobody;
         for (int micro = 0; micro < (accumulates ? 2 : 1); ++micro)
