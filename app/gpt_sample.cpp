@@ -21,6 +21,7 @@
 #include <iostream>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -95,6 +96,21 @@ std::vector<gpt::Token> encode_prompt(const gpt::Tokenizer& tokenizer, const std
   return tokens;
 }
 
+struct Prompt {
+  std::string text;
+  std::vector<gpt::Token> tokens;  ///< the last ones, if the model sees no more
+};
+
+Prompt make_prompt(const gpt::Tokenizer& tokenizer, std::string text, int64_t context) {
+  std::vector<gpt::Token> tokens = encode_prompt(tokenizer, text);
+  if (std::ssize(tokens) > context) {
+    gpt::notice(fmt::format("notice: the prompt has {} tokens, the model sees the last {} of them",
+                            tokens.size(), context));
+    tokens.erase(tokens.begin(), tokens.end() - context);
+  }
+  return {.text = std::move(text), .tokens = std::move(tokens)};
+}
+
 /// Tokens and the seconds they took.
 struct Pace {
   int64_t tokens = 0;
@@ -124,16 +140,15 @@ void write(std::string_view text) {
 
 /// Samples [samples) side by side: the first appears as it is drawn, the others wait for its end.
 void print_group(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
-                 const std::string& prompt, gpt::Range samples, Speed& speed) {
-  const std::vector<gpt::Token> start = encode_prompt(tokenizer, prompt);
+                 const Prompt& prompt, gpt::Range samples, Speed& speed) {
   const auto separate = [&](int64_t sample) {
     if (sample > 0) write("\n---\n");
-    write(prompt);
+    write(prompt.text);
   };
   separate(samples.begin);
   if (options.tokens > 0)
-    speed.prompt.time(std::ssize(start), [&] {
-      generator.start(start, options.sampling, static_cast<uint64_t>(samples.begin), samples.size());
+    speed.prompt.time(std::ssize(prompt.tokens), [&] {
+      generator.start(prompt.tokens, options.sampling, static_cast<uint64_t>(samples.begin), samples.size());
     });
   std::vector<std::string> waiting(static_cast<size_t>(samples.size()));
   for (int64_t i = 0; i < options.tokens; ++i) {
@@ -149,7 +164,7 @@ void print_group(const Options& options, gpt::Generator& generator, const gpt::T
 }
 
 Speed print_samples(const Options& options, gpt::Generator& generator, const gpt::Tokenizer& tokenizer,
-                    const std::string& prompt) {
+                    const Prompt& prompt) {
   Speed speed;
   for (int64_t sample = 0; sample < options.count; sample += gpt::Generator::most_sequences)
     print_group(options, generator, tokenizer, prompt,
@@ -201,16 +216,13 @@ int run(int argc, char** argv) {
   gpt::validate(options.threads >= 0 && options.threads <= 4096,
                 "--threads {}: use 0 (all cores) or up to 4096", options.threads);
   gpt::validate_sampling(options.sampling);
-  const std::string prompt = read_prompt(options);
+  std::string text = read_prompt(options);
 
   const std::string file = checkpoint_file(options.checkpoint);
   const gpt::CheckpointHeader header = gpt::read_checkpoint_header(file);
   const gpt::DType type = precision_type(options.precision, header);
   const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
-  const auto prompt_tokens = static_cast<int64_t>(encode_prompt(*tokenizer, prompt).size());
-  if (prompt_tokens > header.model.context)
-    gpt::notice(fmt::format("notice: the prompt has {} tokens, the model sees the last {} of them",
-                            prompt_tokens, header.model.context));
+  const Prompt prompt = make_prompt(*tokenizer, std::move(text), header.model.context);
 
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
   const auto device = gpt::make_cpu_device(static_cast<int>(threads));

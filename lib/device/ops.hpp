@@ -9,6 +9,9 @@ namespace gpt {
 
 enum class Activation { none, gelu };
 
+/// Up to so many rows, Ops::linear gives a row the same bits whatever the others are, and however many.
+inline constexpr int64_t few_rows = 8;
+
 /// What an operation does to a gradient that it produces.
 enum class Write { overwrite, accumulate };
 

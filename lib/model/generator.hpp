@@ -15,9 +15,8 @@ namespace gpt {
 /// is read again and generation goes on from there.
 class Generator {
 public:
-  /// So many sequences at a time are computed without a general matrix product, whose bits would depend on
-  /// their number.
-  static constexpr int64_t most_sequences = 8;
+  /// With more at a time, the bits of a sequence would depend on their number.
+  static constexpr int64_t most_sequences = few_rows;
 
   /// Activations and the cache have the dtype of `parameters.matrices`, logits are f32.
   /// @param vocabulary  tokens from here on are never drawn: a model may have more than its tokenizer

@@ -1,10 +1,9 @@
 #include "train/memory_check.hpp"
 
-#include "base/list_some.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <fmt/ranges.h>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,8 @@ StatePlace place_of(const World& world) {
 std::string refusal(const MemoryUse& use, const std::vector<std::string>& demands, const PreparedRun& run,
                     const StatePlace& place, int threads) {
   std::vector<std::string> ways = ways_out(run.options, run.plan, place, threads, std::ssize(use.ranks));
-  if (use.pool.available < use.pool.total) ways.push_back("free what others hold of it");
+  if (use.pool.is_shared && use.pool.available < use.pool.total)
+    ways.push_back("free what others hold of it");
   ways.push_back("give the job more memory");
   return fmt::format(
       "not enough memory: {}. Rank {} needs {}. What helps: {}. If this is wrong, "
@@ -54,7 +54,7 @@ MemoryUse tightest(const std::vector<MemoryDemand>& demands) {
 std::string to_text(const MemoryDemand& demand) {
   nlohmann::json pools = nlohmann::json::array();
   for (const MemoryPool& pool : demand.pools)
-    pools.push_back({pool.key, pool.name, pool.total, pool.available});
+    pools.push_back({pool.key, pool.name, pool.total, pool.available, pool.is_shared});
   return nlohmann::json{demand.bytes, pools}.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -66,7 +66,8 @@ MemoryDemand demand_from_text(const std::string& text) {
       demand.pools.push_back({.key = pool.at(0).get<std::string>(),
                               .name = pool.at(1).get<std::string>(),
                               .total = pool.at(2).get<int64_t>(),
-                              .available = pool.at(3).get<int64_t>()});
+                              .available = pool.at(3).get<int64_t>(),
+                              .is_shared = pool.at(4).get<bool>()});
     return demand;
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("a rank's need of memory cannot be read: {}", error.what()));

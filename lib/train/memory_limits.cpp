@@ -125,7 +125,7 @@ std::vector<MemoryPool> system_pools(const std::string& root, const std::string&
   const std::string meminfo = base + "/proc/meminfo";
   if (const int64_t available = bytes_in(meminfo, "MemAvailable:"); available > 0)
     pools.push_back({.key = "memory",
-                     .name = fmt::format("host {} (MemAvailable of /proc/meminfo)", host),
+                     .name = "memory (MemAvailable of /proc/meminfo)",
                      .total = bytes_in(meminfo, "MemTotal:"),
                      .available = available});
   for (const Hierarchy& hierarchy : hierarchies(base + "/proc/self/mountinfo")) {
@@ -139,7 +139,10 @@ std::vector<MemoryPool> system_pools(const std::string& root, const std::string&
   }
   // Containers of one machine know it by other names, and ranks in them draw from the same memory.
   const std::string boot = first_line(base + "/proc/sys/kernel/random/boot_id");
-  for (MemoryPool& pool : pools) pool.key = (boot.empty() ? host : boot) + " " + pool.key;
+  for (MemoryPool& pool : pools) {
+    pool.key = (boot.empty() ? host : boot) + " " + pool.key;
+    pool.name += fmt::format(" on host {}", host);
+  }
   return pools;
 }
 
@@ -160,7 +163,8 @@ std::vector<MemoryPool> process_pools(const std::string& key) {
     pools.push_back({.key = fmt::format("{} {}", key, limit.name),
                      .name = fmt::format("limit of a process {}", limit.name),
                      .total = total,
-                     .available = std::max<int64_t>(0, total - bytes_in("/proc/self/status", limit.used))});
+                     .available = std::max<int64_t>(0, total - bytes_in("/proc/self/status", limit.used)),
+                     .is_shared = false});
   }
   return pools;
 }

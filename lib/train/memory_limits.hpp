@@ -9,10 +9,11 @@ namespace gpt {
 /// Memory that processes draw from, together where they have the same key.
 struct MemoryPool {
   std::string key;
-  std::string name;   ///< for people: "host n1 (MemAvailable of /proc/meminfo)"
+  std::string name;   ///< for people: "memory (MemAvailable of /proc/meminfo) on host n1"
   int64_t total = 0;  ///< bytes that all together may have
   int64_t available =
       0;  ///< bytes of these that nobody has, or that the system would give away (file caches)
+  bool is_shared = true;  ///< others than this job's ranks may have some of it
 };
 
 /// What the system lets this process have: the machine's memory (MemAvailable of /proc/meminfo) and that of

@@ -64,7 +64,7 @@ TEST_CASE("linear agrees with the reference, with and without bias and activatio
 }
 
 TEST_CASE("a row of few has the same bits whatever is beside it, with one and with two threads") {
-  constexpr int64_t most = 8, in = 275, out = 301;
+  constexpr int64_t most = few_rows, in = 275, out = 301;
   for (const DType type : float_types) {
     const Array x = random_floats(most * in, 1);
     const Guarded w(type, {out, in}, random_floats(out * in, 2, 0.3));

@@ -87,6 +87,7 @@ class Sampling(SystemTest):
         done = self.sample("--prompt", prompt, *words)
         self.assertEqual(done.code, 0, str(done))
         self.assertRegex(done.text, r"(?i)context|last")
+        self.assertIn(" prompt_tokens=32 ", done.err)
         short = self.sample("--prompt", prompt[-32:], *words)
         self.assertEqual(short.code, 0, str(short))
         self.assertEqual(done.out.rstrip("\n")[-64:], short.out.rstrip("\n")[-64:])

@@ -50,7 +50,7 @@ TEST_CASE("the machine's memory is what it calls available") {
   files.write("proc/meminfo", "MemTotal:       2000 kB\nMemFree:         10 kB\nMemAvailable:    900 kB\n");
   const std::vector<MemoryPool> pools = files.pools();
   REQUIRE(pools.size() == 1);
-  CHECK(pools[0].name == "host n1 (MemAvailable of /proc/meminfo)");
+  CHECK(pools[0].name == "memory (MemAvailable of /proc/meminfo) on host n1");
   CHECK(pools[0].total == 2000 * 1024);
   CHECK(pools[0].available == 900 * 1024);
 }
@@ -64,10 +64,10 @@ TEST_CASE("of control groups the process's own and those around it count, withou
   files.group("/other", "10", 0, 0);
   const std::vector<MemoryPool> pools = files.pools();
   REQUIRE(pools.size() == 2);
-  CHECK(pools[0].name == "control group limit /sys/fs/cgroup/job/step/memory.max");
+  CHECK(pools[0].name == "control group limit /sys/fs/cgroup/job/step/memory.max on host n1");
   CHECK(pools[0].total == 600000);
   CHECK(pools[0].available == 0);
-  CHECK(pools[1].name == "control group limit /sys/fs/cgroup/job/memory.max");
+  CHECK(pools[1].name == "control group limit /sys/fs/cgroup/job/memory.max on host n1");
   CHECK(pools[1].total == 1000000);
   CHECK(pools[1].available == 1000000 - 400000 + 100000);
   CHECK(pools[0].key != pools[1].key);
@@ -80,7 +80,7 @@ TEST_CASE("where a group is slowed down it ends, too") {
   files.write("sys/fs/cgroup/job/memory.high", "800000\n");
   const std::vector<MemoryPool> pools = files.pools();
   REQUIRE(pools.size() == 1);
-  CHECK(pools[0].name == "control group limit /sys/fs/cgroup/job/memory.high");
+  CHECK(pools[0].name == "control group limit /sys/fs/cgroup/job/memory.high on host n1");
   CHECK(pools[0].total == 800000);
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("inside a container its own group stands where groups are mounted") {
     files.group("", "1000000", 0, 0);
     const std::vector<MemoryPool> pools = files.pools();
     REQUIRE(pools.size() == 1);
-    CHECK(pools[0].name == "control group limit /sys/fs/cgroup/memory.max");
+    CHECK(pools[0].name == "control group limit /sys/fs/cgroup/memory.max on host n1");
   }
   Files files;
   files.unified("/docker/abc/inner", "/docker/abc");
@@ -116,7 +116,8 @@ TEST_CASE("control groups of version 1 have limits of another name") {
               "cache 5\ninactive_file 1\ntotal_inactive_file 1000\ntotal_active_file 500\n");
   const std::vector<MemoryPool> pools = files.pools();
   REQUIRE(pools.size() == 1);
-  CHECK(pools[0].name == "control group limit /sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes");
+  CHECK(pools[0].name ==
+        "control group limit /sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes on host n1");
   CHECK(pools[0].available == 5000000 - 3000000 + 1500);
 }
 

@@ -35,7 +35,7 @@ void CpuOps::linear(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor b, Activati
   expect_activations({x, w});
   expect_activations({y, pre});
   expects(y.dtype() == x.dtype() || (y.dtype() == DType::f32 && activation == Activation::none));
-  if (shape.rows <= most_row_products) {
+  if (shape.rows <= few_rows) {
     linear_of_few_rows(y, pre, x, w, b, shape);
     return;
   }
