@@ -34,6 +34,7 @@ void validate_choice(const char* option, std::string_view value,
 /// What only some ways of summing can do.
 void validate_sums(const TrainOptions& options) {
   const Wire wire = wire_named(options.wire);
+  if (options.eval_only) return;  // no gradients are summed
   const bool rounds = wire.node == DType::bf16 || wire.peers == DType::bf16;
   validate(!rounds || options.reduction == "auto" || options.reduction == "hierarchical",
            "--wire {} with --reduction {}: only hierarchical sums (or auto) travel as bf16", options.wire,

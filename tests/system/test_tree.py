@@ -52,6 +52,12 @@ class Tree(SystemTest):
             self.assertEqual(resumed.events("resume")[-1]["step"], 5)
             self.assert_same_state(alone.checkpoint(10), resumed.checkpoint(10))
 
+    def test_its_checkpoints_are_evaluated_however_the_optimizer_was_to_be_divided(self):
+        run = self.train(self.data(), self.path("run"), steps=2, save_every=2, **LEAVES)
+        alone = self.evaluate(self.data(), run.checkpoint(2))
+        divided = self.evaluate(self.data(), run.checkpoint(2), ranks=2, zero="node")
+        self.assertAlmostEqual(alone, divided, places=6)
+
     def test_a_short_last_leaf_counts_as_one(self):
         self.need_h5py()
         short = LEAVES | {"micro_batch": 5}
