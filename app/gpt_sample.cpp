@@ -7,9 +7,8 @@
 #include "option_values.hpp"
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
-#include "train/device_state.hpp"
+#include "train/read_weights.hpp"
 #include "train/versions.hpp"
-#include "train/weights.hpp"
 #include "train_options.hpp"
 
 #include <algorithm>
@@ -227,10 +226,8 @@ int run(int argc, char** argv) {
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
   const auto device = gpt::make_cpu_device(static_cast<int>(threads));
   const gpt::Layout layout(header.model);
-  gpt::Weights weights(layout, *device, type);
-  const auto queue = device->make_queue();
-  gpt::load_device_state(file, layout, {weights.state()}, *queue);
-  weights.round(*queue);
+  const gpt::ReadWeights weights(layout, type, *device);
+  gpt::load_weights(file, layout, weights, *device, *device->make_queue());
   gpt::Generator generator(header.model, *device, weights.with({}), tokenizer->vocabulary(),
                            std::clamp<int64_t>(options.count, 1, gpt::Generator::most_sequences));
   const Speed speed = print_samples(options, generator, *tokenizer, prompt);

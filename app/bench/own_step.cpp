@@ -74,7 +74,7 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
       queue_(device_->make_queue()),
       weights_(setup.sharded
                    ? Weights(layout_, *device_, owned_parts(Buckets(layout_, setup.bucket_bytes), comm_),
-                             SpreadWeights(layout_, setup.type, memory_for(comm_, *device_)))
+                             ReadWeights(layout_, setup.type, memory_for(comm_, *device_)))
                    : Weights(layout_, *device_, setup.type)),
       gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),

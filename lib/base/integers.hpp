@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace gpt {
@@ -16,6 +17,13 @@ struct Range {
   constexpr bool empty() const { return end <= begin; }
   constexpr bool operator==(const Range&) const = default;
 };
+
+/// Empty if they have nothing in common.
+constexpr Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+constexpr bool contains(Range outer, Range inner) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
+}
 
 constexpr Range shifted(Range range, int64_t offset) { return {range.begin + offset, range.end + offset}; }
 

@@ -5,8 +5,6 @@
 namespace gpt {
 namespace {
 
-Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
-
 /// What `data`, elements [held) of a flat tensor, has of [range).
 Tensor part(Tensor data, Range held, Range range) { return data.flat(shifted(range, -held.begin)); }
 
@@ -42,7 +40,8 @@ SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& lay
     const Tensor saved(memory_.back().get(), DType::f32, {mine.size()});
     state_.push_back({state.name, saved, mine.begin});
     if (!state.shared_out) {
-      copy_common(saved, mine, state.shards.front().data, {0, layout.size()}, queue);
+      for (const StateShard& shard : state.shards)
+        copy_common(saved, mine, shard.data, shard.elements, queue);
       continue;
     }
     const TensorBuffer gathered(device, DType::f32, {buckets.largest()});

@@ -20,7 +20,7 @@ struct StateShard {
 /// A flat tensor of training state by the name under which checkpoints hold it.
 struct DeviceState {
   std::string name;
-  std::vector<StateShard> shards;  ///< ascending; one of all elements, unless shared out
+  std::vector<StateShard> shards;  ///< ascending; together all elements, unless shared out
   /// Whether ranks hold parts of it, and saving has to gather. The same on all ranks, also on those that hold
   /// everything or nothing.
   bool shared_out = false;

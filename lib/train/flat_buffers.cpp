@@ -10,7 +10,7 @@ namespace {
 
 Weights make_weights(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
                      const OwnedParts& owned, const std::function<void(const Weights&)>& fill) {
-  std::optional<SpreadWeights> spread;
+  std::optional<ReadWeights> spread;
   if (owned.sharded) {
     fault_point("memory.shared");
     spread.emplace(layout, type, memory_for(comm, device));

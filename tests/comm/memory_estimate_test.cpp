@@ -29,7 +29,7 @@ MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, const Co
   };
   const OwnedParts owned = options.zero == "0" ? all_parts(buckets) : owned_parts(buckets, comm);
   const Weights weights =
-      owned.sharded ? Weights(layout, device, owned, SpreadWeights(layout, options.matrix_type(), device))
+      owned.sharded ? Weights(layout, device, owned, ReadWeights(layout, options.matrix_type(), device))
                     : Weights(layout, device, options.matrix_type());
   note(taken.parameters);
   const TensorBuffer gradients(device, DType::f32, {layout.size()});

@@ -52,7 +52,7 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
       queue_(device_->make_queue()),
       weights_(options.sharded
                    ? Weights(layout_, *device_, owned_parts(Buckets(layout_, bucket_bytes(options)), comm),
-                             SpreadWeights(layout_, options.type, *device_))
+                             ReadWeights(layout_, options.type, *device_))
                    : Weights(layout_, *device_, options.type)),
       gradients_(*device_, DType::f32, {layout_.size()}),
       model_(config(), *device_, options.micro_batch, weights_.with(gradients_)),
