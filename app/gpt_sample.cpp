@@ -221,6 +221,9 @@ int run(int argc, char** argv) {
   const gpt::CheckpointHeader header = gpt::read_checkpoint_header(file);
   const gpt::DType type = precision_type(options.precision, header);
   const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
+  gpt::validate(tokenizer->vocabulary() <= header.model.vocabulary, gpt::ExitCode::damaged,
+                "{}: its tokenizer has {} tokens, its model {}", file, tokenizer->vocabulary(),
+                header.model.vocabulary);
   const Prompt prompt = make_prompt(*tokenizer, std::move(text), header.model.context);
 
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());

@@ -64,6 +64,17 @@ std::unique_ptr<Device> make_device(int threads, OperatorTimes* times) {
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }
 
+/// Filled before there is anything else in memory: beside initial values on the host.
+Weights make_weights(const StepSetup& setup, const Layout& layout, Comm& comm, Device& device, Queue& queue) {
+  Weights weights =
+      setup.sharded ? Weights(layout, device, owned_parts(Buckets(layout, setup.bucket_bytes), comm),
+                              ReadWeights(layout, setup.type, memory_for(comm, device)))
+                    : Weights(layout, device, setup.type);
+  set_initial_weights(weights, layout, setup.config, 1, queue);
+  weights.round(queue);
+  return weights;
+}
+
 }  // namespace
 
 OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times)
@@ -72,10 +83,7 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
       comm_(make_comm(world, setup.plan)),
       layout_(setup.config),
       queue_(device_->make_queue()),
-      weights_(setup.sharded
-                   ? Weights(layout_, *device_, owned_parts(Buckets(layout_, setup.bucket_bytes), comm_),
-                             ReadWeights(layout_, setup.type, memory_for(comm_, *device_)))
-                   : Weights(layout_, *device_, setup.type)),
+      weights_(make_weights(setup, layout_, comm_, *device_, *queue_)),
       gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
       model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences), weights_.with(gradients_),
@@ -84,8 +92,6 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
                nullptr),
       optimizer_(layout_, *device_, weights_, gradients_, {}, reducer_.parts()),
       scalars_(*device_) {
-  set_initial_weights(weights_, layout_, setup.config, 1, *queue_);
-  weights_.round(*queue_);
   if (weights_.is_divided()) reducer_.spread_params(*queue_);
   int32_t* const tokens = tokens_->data<int32_t>();
   for (int64_t i = 0; i < tokens_->size(); ++i)
@@ -146,9 +152,10 @@ std::vector<int64_t> OwnStep::section_bytes() const {
   return bytes;
 }
 
-GptConfig bench_config(const std::string& name, int64_t context, int64_t vocabulary) {
+GptConfig bench_config(const std::string& name, int64_t context, int64_t vocabulary,
+                       const std::string& option) {
   const auto preset = std::ranges::find(presets(), name, &Preset::name);
-  validate(preset != presets().end(), "--preset {}: use {}", name, preset_names());
+  validate(preset != presets().end(), "--{}: there is no preset {}: use {}", option, name, preset_names());
   GptConfig config = preset->config;
   config.context = context;
   config.vocabulary = vocabulary;

@@ -79,8 +79,10 @@ private:
   int64_t step_ = 0;
 };
 
-/// The model of a preset with another context and vocabulary, without dropout. @throws Error(usage)
-GptConfig bench_config(const std::string& preset, int64_t context, int64_t vocabulary);
+/// The model of a preset with another context and vocabulary, without dropout.
+/// @param option  that named the preset. @throws Error(usage)
+GptConfig bench_config(const std::string& preset, int64_t context, int64_t vocabulary,
+                       const std::string& option = "preset");
 
 /// Defaults without anything that a run would choose by measuring.
 TrainOptions fixed_plan();

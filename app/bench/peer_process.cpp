@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
 
+#include <algorithm>
 #include <boost/process/args.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/system.hpp>
@@ -47,7 +48,11 @@ PeerProcess::PeerProcess(const Peer& peer, const std::vector<std::string>& argum
 
 std::vector<double> PeerProcess::round() {
   ask();
-  return read().get<std::vector<double>>();
+  const nlohmann::json answer = read();
+  const bool are_times = answer.is_array() && !answer.empty() &&
+                         std::ranges::all_of(answer, [](const auto& time) { return time.is_number(); });
+  validate(are_times, ExitCode::failed, "the peer answered {}, not with times", answer.dump());
+  return answer.get<std::vector<double>>();
 }
 
 void PeerProcess::ask() {

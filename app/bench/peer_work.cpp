@@ -40,7 +40,7 @@ PeerWork parse_work(const std::string& text, const std::string& precision) {
   const int64_t vocabulary = model.starts_with("gpt2") ? gpt2_vocabulary : shakespeare_vocabulary;
   return {.model = model,
           .batch = batch,
-          .config = bench_config(model, context, vocabulary),
+          .config = bench_config(model, context, vocabulary, "works"),
           .precision = precision};
 }
 

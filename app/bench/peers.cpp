@@ -115,13 +115,25 @@ public:
     progress_(fmt::format("{}: peers are ready", work.name()));
     for (int64_t round = 0; round < options_.rounds; ++round) {
       row.own.add(own.round(row.steps));
-      for (auto& [kind, peer] : peers) row.peers[kind].add(peer->round());
+      std::erase_if(peers, [&](const auto& entry) { return !goes_on(row, entry.first, *entry.second); });
       progress_(fmt::format("{}: round {}", work.name(), round + 1));
     }
     return row;
   }
 
 private:
+  /// A round of a peer. One that ends counts for nothing in this row: its best time may have been still to come.
+  static bool goes_on(PeerRow& row, const std::string& kind, PeerProcess& peer) {
+    try {
+      row.peers[kind].add(peer.round());
+      return true;
+    } catch (const Error& error) {
+      notice(fmt::format("notice: {}: {} is left out: {}", row.work.name(), kind, error.what()));
+      row.peers.erase(kind);
+      return false;
+    }
+  }
+
   /// Those that begin with the work: torch.compile fails where it finds no compiler.
   std::map<std::string, std::unique_ptr<PeerProcess>> start(PeerRow& row) {
     std::map<std::string, std::unique_ptr<PeerProcess>> started;

@@ -54,9 +54,9 @@ void check(const Options& options, int ranks) {
 }
 
 void print_row(const std::string& name, const Times& times, int64_t tokens, int64_t peak_bytes) {
-  fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s, memory at most {}\n", name,
+  fmt::print("  {:<28} {:>9.1f} ms least {:>9.1f} ms median {:>10.0f} tokens/s{}\n", name,
              times.least() * 1e3, times.median() * 1e3, static_cast<double>(tokens) / times.least(),
-             readable_bytes(peak_bytes));
+             peak_bytes > 0 ? ", memory at most " + readable_bytes(peak_bytes) : "");
 }
 
 /// What was measured, beside what.

@@ -8,7 +8,9 @@
 
 namespace gpt {
 
-int64_t Comm::part_size(int64_t count) const { return count / (owners() * alignment) * alignment; }
+int64_t owned_part_size(int64_t count, int64_t owners) {
+  return count / (owners * Comm::alignment) * Comm::alignment;
+}
 
 Range Comm::tail(int64_t count) const { return {owners() * part_size(count), count}; }
 

@@ -15,6 +15,9 @@ namespace gpt {
 /// Which ranks get a sum: all of them all of it, or each what it owns and the tail.
 enum class Receivers { all, owners };
 
+/// Elements of each owner's part of `count`: equal parts of whole blocks (Comm::alignment). The rest is the tail.
+int64_t owned_part_size(int64_t count, int64_t owners);
+
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
 /// operations in the same order with the same counts. Sums of f32, bf16, f64, copies of any dtype; any count
 /// from 0 on. A group of one rank is the ordinary path.
@@ -75,8 +78,7 @@ public:
   virtual int64_t owners() const = 0;
 
 protected:
-  /// Elements of one owner's part.
-  int64_t part_size(int64_t count) const;
+  int64_t part_size(int64_t count) const { return owned_part_size(count, owners()); }
 
   /// @throws Error unless there are sums of that type
   static void validate_sum(DType dtype);

@@ -82,7 +82,7 @@ Layout::Layout(const GptConfig& config) {
                           .shape = entry.shape,
                           .offset = size_,
                           .stored = product(entry.shape) / entry.shape.front() * rows,
-                          .decays = entry.shape.size() > 1};
+                          .is_matrix = entry.shape.size() > 1};
       size_ = round_up(size_ + parameter.stored, parameter_alignment);
       parameters_.push_back(std::move(parameter));
     }

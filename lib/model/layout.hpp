@@ -17,7 +17,7 @@ struct Parameter {
   std::vector<int64_t> shape;  ///< as named views show it; the embedding's storage has padded rows behind it
   int64_t offset = 0;          ///< in elements of the flat buffer
   int64_t stored = 0;          ///< elements it takes, row padding included
-  bool decays = false;         ///< weight decay applies: matrices only
+  bool is_matrix = false;      ///< weight decay applies, and with bf16 the model reads that
 
   int64_t size() const;  ///< product of `shape`
 };

@@ -24,7 +24,7 @@ ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor matr
   const auto view = [&](const std::string& name) {
     const Parameter* const parameter = layout.find(name);
     if (parameter == nullptr) return Tensor{};
-    return parameter->decays ? view_of(*parameter, matrices, layout.matrices().begin)
+    return parameter->is_matrix ? view_of(*parameter, matrices, layout.matrices().begin)
                              : view_of(*parameter, vectors, layout.vectors().begin);
   };
   ModelViews views;

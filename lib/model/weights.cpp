@@ -10,7 +10,7 @@ namespace {
 constexpr double embedding_deviation = 0.02;
 
 bool is_norm_weight(const Parameter& parameter) {
-  return !parameter.decays && parameter.name.ends_with(".weight");
+  return !parameter.is_matrix && parameter.name.ends_with(".weight");
 }
 
 bool ends_residual_branch(const Parameter& parameter) { return parameter.name.ends_with("c_proj.weight"); }
@@ -28,7 +28,7 @@ void initialize_weights(const Layout& layout, const GptConfig& config, uint64_t 
     const uint64_t stream = index++;
     if (is_norm_weight(parameter)) {
       for (int64_t i = 0; i < parameter.size(); ++i) first[i] = 1.0F;
-    } else if (parameter.decays) {
+    } else if (parameter.is_matrix) {
 #pragma omp parallel for schedule(static)
       for (int64_t i = 0; i < parameter.size(); ++i)
         first[i] = static_cast<float>(deviation * random_normal(seed, static_cast<uint64_t>(i), stream));

@@ -3,11 +3,6 @@
 namespace gpt {
 
 AdamW::AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
-             const TrainOptions& options)
-    : AdamW(layout, device, weights, gradients, options,
-            OwnedParts{.updated = {{{0, layout.size()}}}, .counted = {}}) {}
-
-AdamW::AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
              const TrainOptions& options, const OwnedParts& owned)
     : layout_(layout),
       ops_(device.ops()),

@@ -16,10 +16,7 @@ namespace gpt {
 /// AdamW over the ranges of the Layout that this rank updates; decay on matrices only.
 class AdamW {
 public:
-  /// Moments of all elements. Keeps references to the first three.
-  AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
-        const TrainOptions& options);
-  /// Moments only of what this rank updates.
+  /// Keeps references to the first three.
   AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
         const TrainOptions& options, const OwnedParts& owned);
 

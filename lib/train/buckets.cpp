@@ -1,5 +1,6 @@
 #include "train/buckets.hpp"
 
+#include "base/contracts.hpp"
 #include "device/dtype.hpp"
 
 #include <algorithm>
@@ -30,6 +31,8 @@ Buckets::Buckets(const Layout& layout, int64_t bytes) : of_section_(layout.secti
     if (section_counts_[bucket]++ == 0) ranges_[bucket].end = sections[i].end;
     ranges_[bucket].begin = sections[i].begin;
   }
+  for (const Range& bucket : ranges_)
+    ensures(contains(layout.matrices(), bucket) || contains(layout.vectors(), bucket));
 }
 
 int64_t Buckets::largest() const { return std::ranges::max_element(ranges_, {}, &Range::size)->size(); }

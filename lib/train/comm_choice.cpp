@@ -73,6 +73,7 @@ CommSituation comm_situation(const NodeOfRank& layout, const std::string& device
                     {"wire", options.wire},
                     {"zero", options.zero},
                     {"bucket-mb", fmt::format("{}", options.bucket_mb)}});
+  if (options.zero != "0") situation.emplace("precision", options.precision);  // as which weights travel
   return situation;
 }
 
@@ -127,9 +128,11 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
     for (const CommCandidate& candidate : candidates)
       figures += fmt::format("{}{} {:.2f} ms", figures.empty() ? "" : ", ",
                              name_of(candidate.reduction, candidate.inter), candidate.seconds * 1e3);
-    const int64_t bytes = Layout(options.model).size() * size_of(DType::f32);
-    say(fmt::format("sums of {:.1f} MiB{}: {}; {} it is", static_cast<double>(bytes) / 0x1p20,
-                    options.zero == "0" ? "" : " and as much of parameters", figures,
+    const auto mebibytes = [&](DType type) {
+      return static_cast<double>(Layout(options.model).size() * size_of(type)) / 0x1p20;
+    };
+    say(fmt::format("sums of {:.1f} MiB{}: {}; {} it is", mebibytes(DType::f32),
+                    options.zero == "0" ? "" : fmt::format(" and {:.1f} MiB of weights", mebibytes(options.matrix_type())), figures,
                     name_of(preferred(candidates).reduction, preferred(candidates).inter)));
   }
   // All ranks measured the slowest rank's time: they choose alike.
@@ -148,7 +151,9 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
 
 TrainOptions with_any_sums(const TrainOptions& options, const World& world) {
   const CommCandidate any = comm_candidates(options, world.nodes(), world.size()).front();
-  return with_sums(options, any.reduction, any.inter);
+  TrainOptions result = with_sums(options, any.reduction, any.inter);
+  result.wire = "fp32";
+  return result;
 }
 
 }  // namespace gpt

@@ -4,10 +4,12 @@
 #include "train/buckets.hpp"
 #include "train/comm_plan.hpp"
 #include "train/flat_buffers.hpp"
+#include "train/read_weights.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 
 namespace gpt {
 namespace {
@@ -40,7 +42,7 @@ public:
         // All that the run will have: less of it might find room in memory that the run's does not.
         gradients_(memory_for(*comm_, device), DType::f32, {layout.size()}),
         queue_(device.make_communication_queue()) {
-    if (options.zero != "0") params_ = {memory_for(*comm_, device), DType::f32, {layout.size()}};
+    if (options.zero != "0") weights_.emplace(layout, options.matrix_type(), memory_for(*comm_, device));
   }
 
   /// Seconds of one bucket. The same on all ranks.
@@ -49,11 +51,11 @@ public:
     queue_->synchronize();
     const auto start = std::chrono::steady_clock::now();
     const Tensor sum = gradients_->flat(bucket);
-    if (!*params_) {
+    if (!weights_) {
       comm_->all_reduce(sum, sum, *queue_);
     } else {
       comm_->reduce_scatter(sum, *queue_);
-      comm_->all_gather(params_->flat(bucket), *queue_);
+      comm_->all_gather(weights_->at(bucket), *queue_);
     }
     queue_->synchronize();
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -64,8 +66,9 @@ public:
 private:
   const World& world_;
   std::unique_ptr<Comm> comm_;
-  TensorBuffer gradients_, params_;  // params_: with ZeRO
-  std::unique_ptr<Queue> queue_;     // its end comes before that of what it works on
+  TensorBuffer gradients_;
+  std::optional<ReadWeights> weights_;  // with ZeRO
+  std::unique_ptr<Queue> queue_;        // its end comes before that of what it works on
 };
 
 /// What was measured of a candidate so far.

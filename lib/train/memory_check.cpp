@@ -17,17 +17,19 @@ StatePlace place_of(const World& world) {
   return {.rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
 }
 
-std::string refusal(const MemoryUse& use, const std::vector<std::string>& demands, const PreparedRun& run,
-                    const StatePlace& place, int threads) {
-  std::vector<std::string> ways = ways_out(run.options, run.plan, place, threads, std::ssize(use.ranks));
+/// @param demands, ways  of each rank
+std::string refusal(const MemoryUse& use, const std::vector<std::string>& demands,
+                    const std::vector<std::string>& ways) {
+  const auto first = static_cast<size_t>(use.ranks.front());
+  std::vector<std::string> help;
+  if (!ways[first].empty()) help.push_back(ways[first]);
   if (use.pool.is_shared && use.pool.available < use.pool.total)
-    ways.push_back("free what others hold of it");
-  ways.push_back("give the job more memory");
+    help.push_back("free what others hold of it");
+  help.push_back("give the job more memory");
   return fmt::format(
       "not enough memory: {}. Rank {} needs {}. What helps: {}. If this is wrong, "
       "--memory-check warn starts all the same",
-      describe(use), use.ranks.front(), demands[static_cast<size_t>(use.ranks.front())],
-      fmt::join(ways, "; "));
+      describe(use), use.ranks.front(), demands[first], fmt::join(help, "; "));
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
   TrainOptions changed = options;
   changed.recompute = "block";
   offer("--recompute block", changed, plan);
-  if (plan.micro_batch > 1) {
+  if (plan.micro_batch > 1 && plan.leaves.empty()) {  // else there would be other leaves, and other bits
     Plan smaller = plan;
     smaller.micro_batch = ceil_div(plan.micro_batch, 2);
     offer(fmt::format("--micro-batch {}", smaller.micro_batch), options, smaller);
@@ -123,7 +125,9 @@ void check_memory(Console& console, const World& world, PreparedRun& run) {
     console.say((use.share() > near ? "warning: little memory is left: " : "memory: ") + describe(use));
     return;
   }
-  const std::string message = world.broadcast(refusal(use, needs, run, place, threads));
+  const auto ways = ways_out(run.options, run.plan, place, threads, std::ssize(use.ranks));
+  const std::vector<std::string> ways_of_ranks = world.gather(fmt::format("{}", fmt::join(ways, "; ")));
+  const std::string message = world.broadcast(refusal(use, needs, ways_of_ranks));
   if (run.options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
   console.say("warning: " + message);
 }

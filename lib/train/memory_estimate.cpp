@@ -24,7 +24,7 @@ int64_t updated_elements(const TrainOptions& options, const Buckets& buckets, Ra
   int64_t elements = 0;
   for (const Range& bucket : buckets.ranges()) {
     if (bucket.begin < range.begin || bucket.end > range.end) continue;
-    const int64_t part = bucket.size() / (owners * Comm::alignment) * Comm::alignment;
+    const int64_t part = owned_part_size(bucket.size(), owners);
     elements += parts * part + bucket.size() - owners * part;
   }
   return elements;

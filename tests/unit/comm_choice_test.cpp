@@ -126,6 +126,12 @@ TEST_CASE("a stored choice is taken over in its own situation only") {
   CHECK(changed([](TrainOptions& other) { other.bucket_mb = 8; }));
   CHECK(changed([](TrainOptions& other) { other.micro_batch = 3; }));
   CHECK_FALSE(changed([](TrainOptions& other) { other.lr = 1; }));
+  // Gradients travel alike in either, weights do not.
+  CHECK_FALSE(changed([](TrainOptions& other) { other.precision = "bf16"; }));
+  TrainOptions sharded = options, sharded_bf16 = options;
+  sharded.zero = sharded_bf16.zero = "1";
+  sharded_bf16.precision = "bf16";
+  CHECK(comm_situation(layout, device, sharded) != comm_situation(layout, device, sharded_bf16));
 }
 
 TEST_CASE("a tree adds the same way whatever the ranks, but not whatever the micro-batch or the device") {

@@ -75,8 +75,8 @@ TEST_CASE("parameters lie inside their sections, apart from each other and align
       for (const Parameter& parameter : layout.all()) {
         if (parameter.offset < section.range.begin || parameter.offset >= section.range.end) continue;
         CHECK(parameter.offset + parameter.stored <= section.range.end);
-        CHECK(parameter.decays == (section.name != "vectors"));
-        CHECK(parameter.decays == (parameter.shape.size() == 2));
+        CHECK(parameter.is_matrix == (section.name != "vectors"));
+        CHECK(parameter.is_matrix == (parameter.shape.size() == 2));
       }
     }
     CHECK(next == layout.size());
@@ -130,7 +130,7 @@ TEST_CASE("initial weights have the deviations of GPT-2, and zeros wherever no p
     CAPTURE(parameter.name);
     if (parameter.name.ends_with("bias"))
       CHECK(deviation == 0.0);
-    else if (!parameter.decays)
+    else if (!parameter.is_matrix)
       CHECK(deviation == 1.0);
     else
       CHECK(deviation ==
