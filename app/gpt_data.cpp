@@ -99,7 +99,7 @@ void report(const std::string& folder, const Manifest& manifest) {
   }
 }
 
-/// How fast `text_bytes` of text became tokens, whatever the disk and other programs did meanwhile.
+/// How fast text became tokens: with what the disk took, and the computing alone.
 class Speed {
 public:
   void report(int64_t text_bytes) const {

@@ -3,7 +3,7 @@
 #include "bench/commands.hpp"
 #include "bench/own_generation.hpp"
 #include "bench/own_step.hpp"
-#include "bench/peer_step.hpp"
+#include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "device/cpu_peaks.hpp"
@@ -38,7 +38,7 @@ void check(const Options& o) {
   validate(o.prompt >= 1 && o.tokens >= 2 && o.prompt + o.tokens <= o.context,
            "--prompt {} --tokens {}: use 1 or more and 2 or more, together at most --context {}", o.prompt,
            o.tokens, o.context);
-  validate(o.precision == "fp32" || o.precision == "bf16", "--precision {}: use fp32 or bf16", o.precision);
+  precision_type(o.precision);
   validate(o.rounds >= 1, "--rounds {}: use a positive number", o.rounds);
   check_threads(o.threads);
 }
@@ -101,7 +101,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
                               .prompt = options.prompt,
                               .tokens = options.tokens,
                               .threads = choose_threads(world, static_cast<int>(options.threads)).threads,
-                              .type = options.precision == "bf16" ? DType::bf16 : DType::f32};
+                              .type = precision_type(options.precision)};
   OwnGeneration own(setup);
   std::optional<PeerProcess> peer;
   if (chosen) peer.emplace(*chosen, peer_arguments(setup));
@@ -124,7 +124,8 @@ void measure(const World& world, const Options& options, const GptConfig& config
   print(measured, peer ? peer->name() : "", setup);
   if (options.json.empty()) return;
   const double rate = measured.weight_rate(setup.tokens - 1);
-  nlohmann::json report = {{"preset", options.preset},
+  nlohmann::json report = {{"benchmark", "generate"},
+                           {"preset", options.preset},
                            {"sequences", setup.sequences},
                            {"prompt", setup.prompt},
                            {"tokens", setup.tokens},

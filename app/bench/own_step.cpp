@@ -66,10 +66,10 @@ std::unique_ptr<Device> make_device(int threads, OperatorTimes* times) {
 
 /// Filled before there is anything else in memory: beside initial values on the host.
 Weights make_weights(const StepSetup& setup, const Layout& layout, Comm& comm, Device& device, Queue& queue) {
-  Weights weights =
-      setup.sharded ? Weights(layout, device, owned_parts(Buckets(layout, setup.bucket_bytes), comm),
-                              ReadWeights(layout, setup.type, memory_for(comm, device)))
-                    : Weights(layout, device, setup.type);
+  Weights weights = setup.sharded
+                        ? Weights(layout, device, owned_parts(Buckets(layout, setup.bucket_bytes), comm),
+                                  ReadWeights(layout, setup.type, memory_for(comm, device)))
+                        : Weights(layout, device, setup.type);
   set_initial_weights(weights, layout, setup.config, 1, queue);
   weights.round(queue);
   return weights;
@@ -177,6 +177,8 @@ void check_fixed_plan(const TrainOptions& options) {
            "--reduction {}: use flat or hierarchical here", options.reduction);
   validate(options.inter != "auto", "--inter auto: use mpi, ring, halving or direct here");
 }
+
+const char* name_of_precision(DType type) { return type == DType::bf16 ? "bf16" : "fp32"; }
 
 DType precision_type(const std::string& precision) {
   validate(precision == "fp32" || precision == "bf16", "--precision {}: use fp32 or bf16", precision);

@@ -4,8 +4,8 @@
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/own_step.hpp"
+#include "bench/peer_arguments.hpp"
 #include "bench/peer_process.hpp"
-#include "bench/peer_step.hpp"
 #include "bench/peers_report.hpp"
 #include "bench/progress.hpp"
 #include "train/threads.hpp"
@@ -122,7 +122,8 @@ public:
   }
 
 private:
-  /// A round of a peer. One that ends counts for nothing in this row: its best time may have been still to come.
+  /// A round of a peer. One that ends counts for nothing in this row: its best time may have been still to
+  /// come.
   static bool goes_on(PeerRow& row, const std::string& kind, PeerProcess& peer) {
     try {
       row.peers[kind].add(peer.round());
@@ -140,8 +141,8 @@ private:
     for (const auto& [kind, peer] : peers_) {
       try {
         auto step = std::make_unique<PeerProcess>(
-            peer, peer_step_arguments(row.work.config, row.work.type(), row.work.batch, row.steps, threads_,
-                                      peer.compiled));
+            peer, training_arguments(row.work.config, row.work.type(), row.work.batch, row.steps, threads_,
+                                     peer.compiled));
         row.called[kind] = step->name();
         started[kind] = std::move(step);
       } catch (const Error& error) {

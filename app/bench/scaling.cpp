@@ -23,6 +23,7 @@ struct Options {
   int64_t micro_batch = 4;
   int64_t global_batch = 0;
   int64_t threads = 1;
+  std::string precision = "fp32";
   int64_t steps = 3, rounds = 5;
   TrainOptions train = fixed_plan();
   std::string json, plot;
@@ -64,6 +65,7 @@ ScalingBench bench_of(const Options& options, int size) {
       .micro_batch = options.micro_batch,
       .global_batch = options.global_batch > 0 ? options.global_batch : options.micro_batch * size,
       .threads = static_cast<int>(options.threads),
+      .type = precision_type(options.precision),
       .plan = comm_plan(options.train),
       .plan_name = {},
       .bucket_bytes = options.train.bucket_bytes(),
@@ -116,7 +118,8 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("micro-batch", option(o.micro_batch, "N"), "sequences of a rank; strong: at a time, at most")
       ("global-batch", option(o.global_batch, "N"), "strong: sequences a step; 0: --micro-batch on all ranks")
-      ("threads", option(o.threads, "N"), "a rank");
+      ("threads", option(o.threads, "N"), "a rank")
+      ("precision", option(o.precision, "NAME"), "of activations and weights in matrix products: fp32, bf16");
   line.group("Communication")
       ("reduction", option(o.train.reduction, "NAME"), "flat, hierarchical")
       ("inter", option(o.train.inter, "NAME"), "hierarchical, between nodes: mpi, ring, halving, direct")

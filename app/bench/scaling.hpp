@@ -25,6 +25,7 @@ struct ScalingBench {
   int64_t micro_batch = 4;
   int64_t global_batch = 4;  ///< strong
   int threads = 1;
+  DType type = DType::f32;  ///< of activations and what matrix products read
   CommPlan plan;
   std::string plan_name;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();

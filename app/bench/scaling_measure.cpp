@@ -26,6 +26,7 @@ StepSetup setup_of(const ScalingBench& bench, const World& part, ScalingKind kin
           .threads = bench.threads,
           .plan = bench.plan,
           .bucket_bytes = bench.bucket_bytes,
+          .type = bench.type,
           .sharded = bench.sharded};
 }
 

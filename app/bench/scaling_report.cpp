@@ -73,10 +73,11 @@ const char* name_of(ScalingKind kind) { return kind == ScalingKind::weak ? "weak
 void print_scaling(const ScalingBench& bench, const std::vector<ScalingPoint>& points) {
   for (const ScalingKind kind : bench.kinds) {
     const bool weak = kind == ScalingKind::weak;
-    fmt::print("{} scaling: {}, {} x {} {}, fp32, {} thread{} a rank, {}, buckets of {:.1f} MiB\n",
+    fmt::print("{} scaling: {}, {} x {} {}, {}, {} thread{} a rank, {}, buckets of {:.1f} MiB\n",
                name_of(kind), bench.preset, weak ? bench.micro_batch : bench.global_batch,
-               bench.config.context, weak ? "a rank" : "in all", bench.threads, bench.threads == 1 ? "" : "s",
-               bench.plan_name, static_cast<double>(bench.bucket_bytes) / 0x1p20);
+               bench.config.context, weak ? "a rank" : "in all", name_of_precision(bench.type), bench.threads,
+               bench.threads == 1 ? "" : "s", bench.plan_name,
+               static_cast<double>(bench.bucket_bytes) / 0x1p20);
     fmt::print("  {:>5} {:>5} {:>9} {:>10} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "ranks",
                "nodes", "step", "tokens/s", "efficiency", "without", "after", "comm", "exposed", "thread",
                "hideable", "hidden");
@@ -123,6 +124,7 @@ nlohmann::json scaling_json(const ScalingBench& bench, const std::vector<Scaling
           {"micro_batch", bench.micro_batch},
           {"global_batch", bench.global_batch},
           {"threads", bench.threads},
+          {"precision", name_of_precision(bench.type)},
           {"plan", bench.plan_name},
           {"bucket_bytes", bench.bucket_bytes},
           {"points", rows}};

@@ -3,7 +3,7 @@
 #include "bench/commands.hpp"
 #include "bench/operator_table.hpp"
 #include "bench/own_step.hpp"
-#include "bench/peer_step.hpp"
+#include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "train/memory.hpp"
@@ -101,7 +101,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   std::optional<PeerProcess> peer;
   if (chosen)
     peer.emplace(*chosen,
-                 peer_step_arguments(config, type, batch, options.steps, choice.threads, chosen->compiled));
+                 training_arguments(config, type, batch, options.steps, choice.threads, chosen->compiled));
 
   own(Reducing::overlapped);  // first touch and creation of primitives
   Measured measured;
@@ -128,7 +128,8 @@ void measure(const World& world, const Options& options, const GptConfig& config
   print(measured, peer ? peer->name() : "", tokens);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
   if (options.json.empty()) return;
-  nlohmann::json report = {{"preset", options.preset},
+  nlohmann::json report = {{"benchmark", "step"},
+                           {"preset", options.preset},
                            {"context", options.context},
                            {"global_batch", batch},
                            {"precision", options.precision},

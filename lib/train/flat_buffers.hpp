@@ -25,7 +25,9 @@ struct FlatBuffers {
   /// @param owned  what this rank updates; sharded (ZeRO): ranks spread weights
   /// @param fill   gives the master of what this rank updates its first values, before there are gradients;
   ///               may fail alone
-  /// @throws SharedError where memory that is not shared is missing, or `fill` failed
+  /// @throws SharedError where memory for the master is missing, or `fill` failed; Error on one rank alone
+  /// where
+  ///         memory for what ranks spread or sum is, be it shared or not
   FlatBuffers(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
               const OwnedParts& owned, const std::function<void(const Weights&)>& fill);
 };

@@ -6,7 +6,7 @@
 namespace gpt {
 
 /// Bytes of the large buffers of a rank. Not counted: the program with its libraries, messages under way, the
-/// batch.
+/// batch, the cache of the sample that rank 0 draws at the end.
 struct MemoryEstimate {
   int64_t parameters = 0;
   int64_t gradients = 0;

@@ -10,13 +10,6 @@
 namespace gpt {
 namespace {
 
-StatePlace place_of(const World& world) {
-  int fewest = world.size();
-  for (const std::string& size : world.gather(std::to_string(world.node_size())))
-    fewest = std::min(fewest, std::stoi(size));
-  return {.rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
-}
-
 /// @param demands, ways  of each rank
 std::string refusal(const MemoryUse& use, const std::vector<std::string>& demands,
                     const std::vector<std::string>& ways) {
@@ -106,7 +99,7 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
 }
 
 void check_memory(Console& console, const World& world, PreparedRun& run) {
-  const StatePlace place = place_of(world);
+  const StatePlace place = state_place(world);
   const int threads = choose_threads(world, static_cast<int>(run.options.threads)).threads;
   const MemoryEstimate estimate = estimate_memory(run.options, run.plan, place, threads);
   run.scratch_bytes = estimate.scratch;

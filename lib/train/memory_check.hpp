@@ -36,7 +36,7 @@ std::string to_text(const MemoryDemand& demand);
 /// Of what to_text wrote. @throws Error
 MemoryDemand demand_from_text(const std::string& text);
 
-/// "memory on host n1: 12.0 GB needed by 4 ranks, 11.0 GB available of 16.0 GB"
+/// "MemAvailable of /proc/meminfo on host n1: 12.0 GB needed by 4 ranks, 11.0 GB available of 16.0 GB"
 std::string describe(const MemoryUse& use);
 
 /// What would make a rank's share smaller, and by how much, as far as there is anything.

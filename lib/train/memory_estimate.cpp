@@ -53,6 +53,13 @@ int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads
 
 }  // namespace
 
+StatePlace state_place(const World& world) {
+  int fewest = world.size();
+  for (const std::string& size : world.gather(std::to_string(world.node_size())))
+    fewest = std::min(fewest, std::stoi(size));
+  return {.rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
+}
+
 MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, const StatePlace& place,
                                int threads) {
   const Layout layout(options.model);

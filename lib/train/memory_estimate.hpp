@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/world.hpp"
 #include "train/memory.hpp"
 #include "train/options.hpp"
 #include "train/plan.hpp"
@@ -14,6 +15,9 @@ struct StatePlace {
   int nodes = 1;
   int fewest = 1;  ///< ranks on the smallest node
 };
+
+/// This rank's. Collective.
+StatePlace state_place(const World& world);
 
 /// What a rank is going to allocate, before anything is. Where sums are still to be chosen (--reduction
 /// auto), for the way that divides the state over the fewest.

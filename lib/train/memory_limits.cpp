@@ -125,7 +125,7 @@ std::vector<MemoryPool> system_pools(const std::string& root, const std::string&
   const std::string meminfo = base + "/proc/meminfo";
   if (const int64_t available = bytes_in(meminfo, "MemAvailable:"); available > 0)
     pools.push_back({.key = "memory",
-                     .name = "memory (MemAvailable of /proc/meminfo)",
+                     .name = "MemAvailable of /proc/meminfo",
                      .total = bytes_in(meminfo, "MemTotal:"),
                      .available = available});
   for (const Hierarchy& hierarchy : hierarchies(base + "/proc/self/mountinfo")) {

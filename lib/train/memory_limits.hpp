@@ -9,7 +9,7 @@ namespace gpt {
 /// Memory that processes draw from, together where they have the same key.
 struct MemoryPool {
   std::string key;
-  std::string name;   ///< for people: "memory (MemAvailable of /proc/meminfo) on host n1"
+  std::string name;   ///< for people: "MemAvailable of /proc/meminfo on host n1"
   int64_t total = 0;  ///< bytes that all together may have
   int64_t available =
       0;  ///< bytes of these that nobody has, or that the system would give away (file caches)

@@ -24,7 +24,8 @@ struct StepTimes {
   }
 };
 
-/// Measures StepTimes, and tells the watchdog when the host waits.
+/// Measures StepTimes, and tells the watchdog when the host waits for other ranks; waiting for its own disk
+/// is a rank's own fault, and counts as standing still.
 class StepClock {
   using Clock = std::chrono::steady_clock;
 

@@ -73,11 +73,7 @@ TEST_CASE("what ranks allocate is what was estimated before") {
   for (const std::string& layout : test::layouts_for(ranks)) {
     World world(argc, argv);
     world.set_layout({layout});
-    int fewest = world.size();
-    for (const std::string& size : world.gather(std::to_string(world.node_size())))
-      fewest = std::min(fewest, std::stoi(size));
-    const StatePlace place{
-        .rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
+    const StatePlace place = state_place(world);
     for (const char* const reduction : {"flat", "hierarchical", "tree"})
       for (const char* const zero : {"0", "1", "node"}) {
         options.reduction = reduction;

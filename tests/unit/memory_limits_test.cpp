@@ -50,7 +50,7 @@ TEST_CASE("the machine's memory is what it calls available") {
   files.write("proc/meminfo", "MemTotal:       2000 kB\nMemFree:         10 kB\nMemAvailable:    900 kB\n");
   const std::vector<MemoryPool> pools = files.pools();
   REQUIRE(pools.size() == 1);
-  CHECK(pools[0].name == "memory (MemAvailable of /proc/meminfo) on host n1");
+  CHECK(pools[0].name == "MemAvailable of /proc/meminfo on host n1");
   CHECK(pools[0].total == 2000 * 1024);
   CHECK(pools[0].available == 900 * 1024);
 }

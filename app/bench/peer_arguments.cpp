@@ -1,4 +1,4 @@
-#include "bench/peer_step.hpp"
+#include "bench/peer_arguments.hpp"
 
 namespace gpt {
 
@@ -15,8 +15,8 @@ void add_model(std::vector<std::string>& arguments, const GptConfig& config) {
   add_number(arguments, "vocabulary", config.vocabulary);
 }
 
-std::vector<std::string> peer_step_arguments(const GptConfig& config, DType type, int64_t batch,
-                                             int64_t steps, int threads, bool compiled) {
+std::vector<std::string> training_arguments(const GptConfig& config, DType type, int64_t batch, int64_t steps,
+                                            int threads, bool compiled) {
   std::vector<std::string> arguments;
   add_model(arguments, config);
   add_number(arguments, "batch", batch);

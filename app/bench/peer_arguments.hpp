@@ -10,10 +10,10 @@
 
 namespace gpt {
 
-/// Training steps in PyTorch: arguments of tests/peers/torch_step.py, whose rounds are `steps` steps.
-/// @param type  bf16: as PyTorch's autocast computes
-std::vector<std::string> peer_step_arguments(const GptConfig& config, DType type, int64_t batch,
-                                             int64_t steps, int threads, bool compiled);
+/// Of the peers that train (tests/peers/torch_step.py, jax_step.py), whose rounds are `steps` steps.
+/// @param type  bf16: as the peer's mixed precision computes
+std::vector<std::string> training_arguments(const GptConfig& config, DType type, int64_t batch, int64_t steps,
+                                            int threads, bool compiled);
 
 /// `--name value` as two words more.
 void add_number(std::vector<std::string>& arguments, const char* name, int64_t value);
