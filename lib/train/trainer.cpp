@@ -228,6 +228,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
 }
 
 void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder) {
+  if (weights.is_divided()) reducer.spread_params(*queue);
   while (state.step < plan.steps) {
     world.watchdog().enter(Phase::step, state.step + 1);
     clock.begin();
@@ -365,7 +366,6 @@ Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& ru
   });
   world.everywhere(
       [&] { impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers)); });
-  if (impl_->weights.is_divided()) impl_->reducer.spread_params(*impl_->queue);
 }
 
 Trainer::~Trainer() = default;
