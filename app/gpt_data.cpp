@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/notice.hpp"
+#include "base/stopwatch.hpp"
 #include "command_line.hpp"
 #include "data/import_tokens.hpp"
 #include "data/inspect.hpp"
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <boost/version.hpp>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <exception>
@@ -103,7 +103,7 @@ void report(const std::string& folder, const Manifest& manifest) {
 class Speed {
 public:
   void report(int64_t text_bytes) const {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const double seconds = watch_.seconds();
     const double computing = static_cast<double>(std::clock() - cpu_start_) / CLOCKS_PER_SEC;
     const double megabytes = static_cast<double>(text_bytes) * 1e-6;
     gpt::notice(fmt::format(
@@ -112,7 +112,7 @@ public:
   }
 
 private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Stopwatch watch_;
   std::clock_t cpu_start_ = std::clock();
 };
 

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/notice.hpp"
+#include "base/stopwatch.hpp"
 #include "data/file_io.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
@@ -117,9 +117,9 @@ struct Pace {
 
   template <class Work>
   void time(int64_t more, const Work& work) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     work();
-    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds += watch.seconds();
     tokens += more;
   }
   std::string text(std::string_view name) const {

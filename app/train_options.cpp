@@ -102,7 +102,7 @@ std::vector<Entry> entries(TrainOptions& o) {
       {machine, "timeout", &o.timeout, "seconds without progress that end the job; 0: never",
        Entry::Scope::machine},
       {machine, "bucket-mb", &o.bucket_mb,
-       "MiB of gradients reduced at a time; 0: each section alone; very large: all at the end"},
+       "MiB of gradients reduced at a time, at least; 0: each section alone"},
       {machine, "node-layout", &o.node_layout, "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank",
        Entry::Scope::machine},
   };

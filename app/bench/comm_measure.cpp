@@ -1,11 +1,11 @@
 #include "bench/comm_measure.hpp"
 
 #include "base/fault.hpp"
+#include "base/stopwatch.hpp"
 #include "bench/known_sums.hpp"
 #include "bench/progress.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 namespace gpt {
@@ -114,10 +114,9 @@ private:
     const Tensor in = seat.in->flat({0, count});
     const Tensor out = in_place ? in : seat.out->flat({0, count});
     world_.barrier();
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     for (int64_t k = 0; k < batch; ++k) seat.contender->run(bench_.collective, out, in);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-           static_cast<double>(batch);
+    return watch.seconds() / static_cast<double>(batch);
   }
 
   /// With fresh contents before; sums in place can be checked only where there was one run.

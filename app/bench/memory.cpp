@@ -1,9 +1,9 @@
 #include "bench/memory.hpp"
 
+#include "base/stopwatch.hpp"
 #include "bench/known_sums.hpp"
 #include "bench/progress.hpp"
 
-#include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,9 +22,9 @@ void stream_add(Tensor a, Tensor b) {
 template <class Work>
 double timed(const World& world, Work work) {
   world.barrier();
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = watch.seconds();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, world.world()));
   return seconds;
 }

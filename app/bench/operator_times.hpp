@@ -1,8 +1,8 @@
 #pragma once
 
+#include "base/stopwatch.hpp"
 #include "device/queue.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -63,10 +63,10 @@ public:
   void measure(const Describe& describe, Queue& queue, const Run& run) {
     if (!collects_) return run();
     queue.synchronize();
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     run();
     queue.synchronize();
-    add(describe(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    add(describe(), watch.seconds());
   }
 
 private:

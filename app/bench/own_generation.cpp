@@ -1,17 +1,16 @@
 #include "bench/own_generation.hpp"
 
 #include "base/philox.hpp"
-
-#include <chrono>
+#include "base/stopwatch.hpp"
 
 namespace gpt {
 namespace {
 
 template <class Work>
 double seconds_of(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 }  // namespace

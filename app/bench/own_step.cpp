@@ -1,21 +1,15 @@
 #include "bench/own_step.hpp"
 
 #include "base/philox.hpp"
+#include "base/stopwatch.hpp"
 #include "bench/timed_ops.hpp"
 #include "train/flat_buffers.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 
 namespace gpt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double cpu_seconds(clockid_t clock) {
   timespec time{};
@@ -35,7 +29,7 @@ public:
   void before_use(int64_t section) override { to_.before_use(section); }
 
   void after_gradients(int64_t section) override {
-    ready_[static_cast<size_t>(section)] = seconds_since(start_);
+    ready_[static_cast<size_t>(section)] = watch_.seconds();
     if (holds_)
       held_.push_back(section);
     else
@@ -47,13 +41,13 @@ public:
     held_.clear();
   }
 
-  double elapsed() const { return seconds_since(start_); }
+  double elapsed() const { return watch_.seconds(); }
   const std::vector<double>& ready() const { return ready_; }
 
 private:
   SectionListener& to_;
   bool holds_;
-  Clock::time_point start_ = Clock::now();
+  Stopwatch watch_;
   std::vector<int64_t> held_;
   std::vector<double> ready_;
 };
@@ -102,7 +96,7 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
 OwnStep::Took OwnStep::operator()(Reducing how) {
   Took took;
   const double cpu = cpu_of_other_threads();
-  const auto start = Clock::now();
+  const Stopwatch watch;
   comm_.set_silent(how == Reducing::none);
   const float scale = 1.0F / static_cast<float>(setup_.global_batch * setup_.config.context);
   scalars_.reset(*queue_);
@@ -128,7 +122,7 @@ OwnStep::Took OwnStep::operator()(Reducing how) {
       *queue_);
   scalars_.send(step_++, *queue_);
   queue_->synchronize();
-  took.seconds = seconds_since(start);
+  took.seconds = watch.seconds();
   took.other_threads = cpu_of_other_threads() - cpu;
   took.grad_norm = scalars_.receive(true)->grad_norm;
   return took;

@@ -15,7 +15,8 @@ namespace gpt {
 /// Which ranks get a sum: all of them all of it, or each what it owns and the tail.
 enum class Receivers { all, owners };
 
-/// Elements of each owner's part of `count`: equal parts of whole blocks (Comm::alignment). The rest is the tail.
+/// Elements of each owner's part of `count`: equal parts of whole blocks (Comm::alignment). The rest is the
+/// tail.
 int64_t owned_part_size(int64_t count, int64_t owners);
 
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same

@@ -25,7 +25,7 @@ ModelViews make_views(const Layout& layout, const GptConfig& config, Tensor matr
     const Parameter* const parameter = layout.find(name);
     if (parameter == nullptr) return Tensor{};
     return parameter->is_matrix ? view_of(*parameter, matrices, layout.matrices().begin)
-                             : view_of(*parameter, vectors, layout.vectors().begin);
+                                : view_of(*parameter, vectors, layout.vectors().begin);
   };
   ModelViews views;
   for (int64_t layer = 0; layer < config.layers; ++layer) {

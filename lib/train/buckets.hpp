@@ -12,8 +12,8 @@ namespace gpt {
 /// side by side share one until it is `bytes` long (f32).
 std::vector<int64_t> join_neighbours(std::span<const Range> ranges, int64_t bytes);
 
-/// Ranges of the flat buffers that travel as one message: sections joined in the order of backward. A bucket is
-/// all matrices or all vectors, since what the model reads of these may have different types.
+/// Ranges of the flat buffers that travel as one message: sections joined in the order of backward. A bucket
+/// is all matrices or all vectors, since what the model reads of these may have different types.
 class Buckets {
 public:
   Buckets(const Layout& layout, int64_t bytes);

@@ -132,8 +132,10 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
       return static_cast<double>(Layout(options.model).size() * size_of(type)) / 0x1p20;
     };
     say(fmt::format("sums of {:.1f} MiB{}: {}; {} it is", mebibytes(DType::f32),
-                    options.zero == "0" ? "" : fmt::format(" and {:.1f} MiB of weights", mebibytes(options.matrix_type())), figures,
-                    name_of(preferred(candidates).reduction, preferred(candidates).inter)));
+                    options.zero == "0"
+                        ? ""
+                        : fmt::format(" and {:.1f} MiB of weights", mebibytes(options.matrix_type())),
+                    figures, name_of(preferred(candidates).reduction, preferred(candidates).inter)));
   }
   // All ranks measured the slowest rank's time: they choose alike.
   const CommCandidate& chosen = preferred(candidates);

@@ -1,5 +1,6 @@
 #include "train/comm_measure.hpp"
 
+#include "base/stopwatch.hpp"
 #include "comm/hierarchical_comm.hpp"
 #include "train/buckets.hpp"
 #include "train/comm_plan.hpp"
@@ -7,7 +8,6 @@
 #include "train/read_weights.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <optional>
 
@@ -49,7 +49,7 @@ public:
   double once(Range bucket) {
     comm_->barrier(*queue_);
     queue_->synchronize();
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     const Tensor sum = gradients_->flat(bucket);
     if (!weights_) {
       comm_->all_reduce(sum, sum, *queue_);
@@ -58,7 +58,7 @@ public:
       comm_->all_gather(weights_->at(bucket), *queue_);
     }
     queue_->synchronize();
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    double seconds = watch.seconds();
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, world_.world()));
     return seconds;
   }

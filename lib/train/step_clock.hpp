@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/stopwatch.hpp"
 #include "comm/watchdog.hpp"
 
 #include <atomic>
-#include <chrono>
 
 namespace gpt {
 
@@ -27,13 +27,11 @@ struct StepTimes {
 /// Measures StepTimes, and tells the watchdog when the host waits for other ranks; waiting for its own disk
 /// is a rank's own fault, and counts as standing still.
 class StepClock {
-  using Clock = std::chrono::steady_clock;
-
 public:
   explicit StepClock(Watchdog& watchdog) : watchdog_(watchdog) {}
 
   void begin() {
-    begun_ = Clock::now();
+    step_ = {};
     waited_ = 0.0;
     waited_for_data_ = 0.0;
     reduced_before_ = reduced_;
@@ -41,7 +39,7 @@ public:
 
   /// The step since begin().
   StepTimes times() const {
-    return {.compute = seconds_since(begun_) - waited_,
+    return {.compute = step_.seconds() - waited_,
             .wait = waited_,
             .reduce = reduced_ - reduced_before_,
             .data = waited_for_data_};
@@ -51,44 +49,40 @@ public:
   class Wait {
   public:
     explicit Wait(StepClock& clock) : clock_(clock), waiting_(clock.watchdog_) {}
-    ~Wait() { clock_.waited_ += seconds_since(begun_); }
+    ~Wait() { clock_.waited_ += watch_.seconds(); }
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
   private:
     StepClock& clock_;
     const Watchdog::Waiting waiting_;
-    const Clock::time_point begun_ = Clock::now();
+    const Stopwatch watch_;
   };
 
   /// While it lives, the host waits for its batch.
   class DataWait {
   public:
     explicit DataWait(StepClock& clock) : clock_(clock) {}
-    ~DataWait() { clock_.waited_for_data_ += seconds_since(begun_); }
+    ~DataWait() { clock_.waited_for_data_ += watch_.seconds(); }
     DataWait(const DataWait&) = delete;
     DataWait& operator=(const DataWait&) = delete;
 
   private:
     StepClock& clock_;
-    const Clock::time_point begun_ = Clock::now();
+    const Stopwatch watch_;
   };
 
   // From the thread of a communication queue, around an operation.
-  void begin_operation() { operation_ = Clock::now(); }
-  void end_operation() { reduced_ = reduced_ + seconds_since(operation_); }
+  void begin_operation() { operation_ = {}; }
+  void end_operation() { reduced_ = reduced_ + operation_.seconds(); }
 
 private:
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-
   Watchdog& watchdog_;
-  Clock::time_point begun_ = Clock::now();
+  Stopwatch step_;
   double waited_ = 0.0;
   double waited_for_data_ = 0.0;
   double reduced_before_ = 0.0;       // the step
-  Clock::time_point operation_;       // the queue's alone
+  Stopwatch operation_;               // the queue's alone
   std::atomic<double> reduced_{0.0};  // so far; only the queue writes, while the host waits or computes
 };
 

@@ -3,6 +3,7 @@
 #include "base/contracts.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/stopwatch.hpp"
 #include "data/batch_reader.hpp"
 #include "model/generator.hpp"
 #include "model/gpt.hpp"
@@ -22,18 +23,11 @@
 #include "train/stragglers.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 namespace gpt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Tokens on the host with the shape of `like`, to copy from: Queue::copy only reads its source.
 Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
@@ -234,7 +228,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     clock.begin();
     set_fault_step(state.step + 1);
     fault_point("step");
-    const Clock::time_point begin = Clock::now();
+    const Stopwatch watch;
     const double rate = schedule.learning_rate(state.step);
     const HostBatch& batch = wait_for_batch(reader);
     scalars.reset(*queue);
@@ -251,7 +245,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     if (sample_log != nullptr) sample_log->record(state.step, batch);
     scalars.send(state.step, *queue);
     report(scalars.receive(false));
-    const double seconds = seconds_since(begin);
+    const double seconds = watch.seconds();
     sent = {.step = state.step,
             .learning_rate = rate,
             .tokens = state.cursor * plan.lanes * options.model.context,
@@ -323,7 +317,7 @@ void Trainer::Impl::save(const std::string& run_folder) {
   world.everywhere([this] {
     if (held != nullptr) held->confirm();
   });
-  const Clock::time_point begin = Clock::now();
+  const Stopwatch watch;
   const std::string folder = run_folder + "/checkpoints";
   const Manifest& manifest = dataset.manifest();
   const CheckpointHeader header{.step = state.step,
@@ -345,7 +339,7 @@ void Trainer::Impl::save(const std::string& run_folder) {
   }
   saved_step = state.step;
   if (!world.is_root()) return;
-  journal->save(state.step, seconds_since(begin));
+  journal->save(state.step, watch.seconds());
   console.say(
       fmt::format("step {}/{}  saved {}/{}", state.step, plan.steps, folder, checkpoint_name(state.step)));
   try {

@@ -18,7 +18,7 @@ namespace gpt {
 namespace {
 
 /// What a rank of a run with these options allocates, in the order of a Trainer.
-MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, const Comm& comm) {
+MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, Comm& comm) {
   const Layout layout(options.model);
   const Buckets buckets(layout, options.bucket_bytes());
   test::CountingDevice device;
@@ -42,6 +42,12 @@ MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, const Co
   const Gpt model(options.model, device, plan.micro_batch, weights.with(gradients),
                   recompute_named(options.recompute));
   note(taken.activations);
+
+  std::vector<DeviceState> states = optimizer.state();
+  states.push_back(weights.state());
+  const SavedParts saved(states, layout, buckets, comm, device, *device.make_queue());
+  for (const StateTensor& part : saved.state()) taken.saving += part.data.bytes();
+  if (device.given > 0) taken.saving += buckets.largest() * size_of(DType::f32);  // one at a time
   return taken;
 }
 
@@ -93,6 +99,7 @@ TEST_CASE("what ranks allocate is what was estimated before") {
             const MemoryEstimate taken = allocated(options, plan, *comm);
             CHECK(taken.gradients == estimate.gradients);
             CHECK(taken.activations == estimate.activations);
+            CHECK(taken.saving == estimate.saving);
             // Beside gradients of subtrees the tree has a loss for each leaf.
             CHECK(taken.tree == estimate.tree + plan.all_leaves * static_cast<int64_t>(size_of(DType::f64)));
             // Surplus ranks of uneven nodes own nothing; a tree may be divided over more ranks.

@@ -37,7 +37,7 @@ TEST_CASE("a device says what it computes with, and refuses impossible thread co
   const bool held_back = std::getenv("OMP_THREAD_LIMIT") != nullptr;
   CHECK(devices().back()->name().find(held_back ? "CPU, 1 thread (of 2, " : "CPU, 2 threads, ") == 0);
   if (const char* limited = std::getenv("GPT_TEST_INSTRUCTIONS"))
-    CHECK(devices().front()->name() == "CPU, 1 thread, " + std::string(limited));
+    CHECK(devices().front()->name().find("CPU, 1 thread, " + std::string(limited)) == 0);
   CHECK_THROWS_AS(make_cpu_device(0), Error);
   CHECK_THROWS_AS(make_cpu_device(-3), Error);
 }

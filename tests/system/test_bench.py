@@ -472,6 +472,20 @@ class Scaling(Bench):
         for case, norm in norms:
             self.assertAlmostEqual(norm / alone, 1, delta=1e-5, msg=case)
 
+    def test_bf16(self):
+        """In fp32 the same but for rounding; with ZeRO-1, where ranks spread bf16 weights, the same bits."""
+        norms = {}
+        for precision, zero in (("fp32", 0), ("bf16", 0), ("bf16", 1)):
+            _, figures = self.bench(
+                "scaling", *TINY_MODEL, "--precision", precision, "--zero", zero, "--kind", "weak", "--ranks", 2,
+                "--steps", 1, "--rounds", 1, ranks=2,
+            )  # fmt: skip
+            self.assertEqual(figures["precision"], precision)
+            norms[precision, zero] = figures["points"][0]["grad_norm"]
+        self.assertEqual(norms["bf16", 0], norms["bf16", 1])
+        self.assertNotEqual(norms["bf16", 0], norms["fp32", 0])
+        self.assertAlmostEqual(norms["bf16", 0] / norms["fp32", 0], 1, delta=0.03)
+
     def test_the_plan_is_named_by_what_is_in_effect(self):
         one_step = ("--kind", "weak", "--ranks", 2, "--steps", 1, "--rounds", 1)
         for layout, name in (("", "hierarchical/fp32"), ("1,1", "hierarchical/direct/fp32,bf16")):
@@ -506,6 +520,7 @@ class Scaling(Bench):
             (("--global-batch", 1), "--global-batch"),
             (("--reduction", "tree"), "--reduction tree"),
             (("--wire", "fp16"), "--wire fp16"),
+            (("--precision", "fp16"), "--precision fp16"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "scaling", *TINY_MODEL, *words, ranks=2), USAGE, part)

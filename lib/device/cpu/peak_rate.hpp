@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/stopwatch.hpp"
 #include "device/cpu/parallel.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 namespace gpt {
@@ -14,10 +14,9 @@ template <class Work>
 double best_rate(int rounds, const Work& work) {
   double best = 0.0;
   for (int round = 0; round < rounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     const double done = work();
-    best = std::max(best,
-                    done / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::max(best, done / watch.seconds());
   }
   return best;
 }
