@@ -9,7 +9,7 @@
 namespace {
 
 int run(gpt::World& world, int argc, char** argv) {
-  gpt::CommandLine line;
+  gpt::TypedOptions line;
   world.everywhere([&] { line = gpt::parse_command_line(argc, argv); });
   gpt::compare_ranks(world, {{"the command (--help, --version or training)", line.help      ? "--help"
                                                                              : line.version ? "--version"

@@ -5,6 +5,7 @@
 #include "data/file_io.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
+#include "model/precision.hpp"
 #include "option_values.hpp"
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
@@ -175,10 +176,8 @@ Speed print_samples(const Options& options, gpt::Generator& generator, const gpt
 
 /// The type of weights and activations that --precision names; auto: as the model was trained.
 gpt::DType precision_type(const std::string& precision, const gpt::CheckpointHeader& header) {
-  gpt::validate(precision == "auto" || precision == "fp32" || precision == "bf16",
-                "--precision {}: use auto, fp32 or bf16", precision);
-  if (precision == "auto") return gpt::layered_options({}, header.configuration).matrix_type();
-  return precision == "bf16" ? gpt::DType::bf16 : gpt::DType::f32;
+  return precision == "auto" ? gpt::layered_options({}, header.configuration).matrix_type()
+                             : gpt::precision_named(precision);
 }
 
 int run(int argc, char** argv) {
@@ -235,9 +234,9 @@ int run(int argc, char** argv) {
                            std::clamp<int64_t>(options.count, 1, gpt::Generator::most_sequences));
   const Speed speed = print_samples(options, generator, *tokenizer, prompt);
   if (options.speed && speed.generation.tokens > 0)
-    gpt::notice(fmt::format("speed: precision={} threads={} samples={} {} {}",
-                            type == gpt::DType::bf16 ? "bf16" : "fp32", threads, options.count,
-                            speed.prompt.text("prompt"), speed.generation.text("generated")));
+    gpt::notice(fmt::format("speed: precision={} threads={} samples={} {} {}", gpt::name_of_precision(type),
+                            threads, options.count, speed.prompt.text("prompt"),
+                            speed.generation.text("generated")));
   return 0;
 }
 

@@ -189,7 +189,7 @@ std::string to_line(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-CommandLine parse_command_line(int argc, const char* const* argv) {
+TypedOptions parse_command_line(int argc, const char* const* argv) {
   // Without short options a value may begin with '-', as negative numbers do.
   constexpr int style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                         po::command_line_style::long_allow_next;
@@ -204,11 +204,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const po::error& error) {
     throw Error(fmt::format("{}; 'gpt_mpi --help' lists the options", error.what()), ExitCode::usage);
   }
-  CommandLine line{.help = values["help"].as<bool>(),
-                   .version = values["version"].as<bool>(),
-                   .typed = {},
-                   .config = {},
-                   .config_file = {}};
+  TypedOptions line{.help = values["help"].as<bool>(),
+                    .version = values["version"].as<bool>(),
+                    .typed = {},
+                    .config = {},
+                    .config_file = {}};
   if (values.contains("config")) {
     line.config_file = values["config"].as<std::string>();
     validate(std::filesystem::exists(line.config_file), "--config {}: there is no such file",
@@ -221,7 +221,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   return line;
 }
 
-TrainOptions layered_options(const CommandLine& line, const std::string& stored) {
+TrainOptions layered_options(const TypedOptions& line, const std::string& stored) {
   TrainOptions options;
   apply_layer(stored, Layer::stored, "configuration in the checkpoint", options);
   apply_layer(line.config, Layer::given, "--config " + line.config_file, options);

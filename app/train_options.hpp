@@ -7,9 +7,8 @@
 namespace gpt {
 
 /// What was typed, read but not yet turned into options. The same names mean the same on the command line, in
-/// a
-/// `--config` file and in the configuration that a checkpoint stores.
-struct CommandLine {
+/// a `--config` file and in the configuration that a checkpoint stores.
+struct TypedOptions {
   bool help = false;
   bool version = false;
   std::string typed;   ///< options of the command line as an ini text
@@ -18,13 +17,12 @@ struct CommandLine {
 };
 
 /// @throws Error(usage) for unknown or repeated options, and if the file of --config cannot be read
-CommandLine parse_command_line(int argc, const char* const* argv);
+TypedOptions parse_command_line(int argc, const char* const* argv);
 
 /// Defaults, then `stored` (ini text of a checkpoint, or empty), then the config file, then the command line.
 /// In each layer --preset comes first and the model's own options refine it. What belongs to one start alone
-/// (--out,
-/// --resume, --threads, …) is not taken from `stored`. @throws Error(usage) naming option and value
-TrainOptions layered_options(const CommandLine& line, const std::string& stored);
+/// (--out, --resume, --threads, …) is not taken from `stored`. @throws Error(usage) naming option and value
+TrainOptions layered_options(const TypedOptions& line, const std::string& stored);
 
 /// All options, a line `name = value` for each.
 std::string to_ini(TrainOptions options);

@@ -17,6 +17,13 @@ find_package(nlohmann_json 3 REQUIRED)
 
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" dnnl_major REGEX "define DNNL_VERSION_MAJOR")
+string(REGEX MATCH "[0-9]+$" dnnl_major "${dnnl_major}")
+if(NOT dnnl_major EQUAL 2)
+  message(FATAL_ERROR
+    "The oneDNN found in ${DNNL_INCLUDE_DIR} is version ${dnnl_major}. gpt_mpi uses the interface of version 2, which later "
+    "ones do not have: install libdnnl-dev of Debian 12, or set DNNL_INCLUDE_DIR and DNNL_LIBRARY to a build of 2.6 or 2.7.")
+endif()
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)
 find_library(HWY_LIBRARY hwy REQUIRED)

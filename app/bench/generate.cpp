@@ -7,6 +7,7 @@
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "device/cpu_peaks.hpp"
+#include "model/precision.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void check(const Options& o) {
   validate(o.prompt >= 1 && o.tokens >= 2 && o.prompt + o.tokens <= o.context,
            "--prompt {} --tokens {}: use 1 or more and 2 or more, together at most --context {}", o.prompt,
            o.tokens, o.context);
-  precision_type(o.precision);
+  precision_named(o.precision);
   validate(o.rounds >= 1, "--rounds {}: use a positive number", o.rounds);
   check_threads(o.threads);
 }
@@ -101,7 +102,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
                               .prompt = options.prompt,
                               .tokens = options.tokens,
                               .threads = choose_threads(world, static_cast<int>(options.threads)).threads,
-                              .type = precision_type(options.precision)};
+                              .type = precision_named(options.precision)};
   OwnGeneration own(setup);
   std::optional<PeerProcess> peer;
   if (chosen) peer.emplace(*chosen, peer_arguments(setup));

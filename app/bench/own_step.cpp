@@ -172,13 +172,6 @@ void check_fixed_plan(const TrainOptions& options) {
   validate(options.inter != "auto", "--inter auto: use mpi, ring, halving or direct here");
 }
 
-const char* name_of_precision(DType type) { return type == DType::bf16 ? "bf16" : "fp32"; }
-
-DType precision_type(const std::string& precision) {
-  validate(precision == "fp32" || precision == "bf16", "--precision {}: use fp32 or bf16", precision);
-  return precision == "bf16" ? DType::bf16 : DType::f32;
-}
-
 void check_threads(int64_t threads) {
   validate(threads >= 0 && threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096", threads);
 }

@@ -89,11 +89,6 @@ TrainOptions fixed_plan();
 /// @throws Error(usage) where the plan of sums leaves a choice, or is the tree
 void check_fixed_plan(const TrainOptions& options);
 
-/// "fp32" or "bf16".
-const char* name_of_precision(DType type);
-/// @throws Error(usage)
-DType precision_type(const std::string& precision);
-
 /// @throws Error(usage)
 void check_threads(int64_t threads);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "bench/own_step.hpp"
+#include "model/precision.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -24,7 +25,7 @@ int64_t number(std::string_view text) {
 }  // namespace
 
 std::string PeerWork::name() const {
-  return fmt::format("{} {}x{} {}", model, batch, config.context, precision);
+  return fmt::format("{} {}x{} {}", model, batch, config.context, name_of_precision(type));
 }
 
 PeerWork parse_work(const std::string& text, const std::string& precision) {
@@ -35,13 +36,12 @@ PeerWork parse_work(const std::string& text, const std::string& precision) {
   const int64_t context = number(sizes.substr(std::min(cross + 1, sizes.size())));
   validate(batch >= 1 && batch <= most_sequences && context >= 1,
            "--works {}: use PRESET:SEQUENCESxTOKENS, for example gpt2:4x256", text);
-  precision_type(precision);
   const std::string model = text.substr(0, colon);
   const int64_t vocabulary = model.starts_with("gpt2") ? gpt2_vocabulary : shakespeare_vocabulary;
   return {.model = model,
           .batch = batch,
           .config = bench_config(model, context, vocabulary, "works"),
-          .precision = precision};
+          .type = precision_named(precision)};
 }
 
 }  // namespace gpt

@@ -13,9 +13,7 @@ struct PeerWork {
   std::string model;  ///< the preset's name
   int64_t batch = 1;  ///< sequences a step
   GptConfig config;
-  std::string precision;
-
-  DType type() const { return precision == "bf16" ? DType::bf16 : DType::f32; }
+  DType type = DType::f32;   ///< of activations and what matrix products read
   std::string name() const;  ///< "gpt2 4x256 fp32"
 };
 

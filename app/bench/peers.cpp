@@ -108,7 +108,7 @@ public:
                          .global_batch = work.batch,
                          .threads = threads_,
                          .plan = {},
-                         .type = work.type()});
+                         .type = work.type});
     own.round(1);  // first touch and creation of primitives
     if (row.steps == 0) row.steps = steps_of_a_second(own.round(1).front());
     std::map<std::string, std::unique_ptr<PeerProcess>> peers = start(row);
@@ -141,7 +141,7 @@ private:
     for (const auto& [kind, peer] : peers_) {
       try {
         auto step = std::make_unique<PeerProcess>(
-            peer, training_arguments(row.work.config, row.work.type(), row.work.batch, row.steps, threads_,
+            peer, training_arguments(row.work.config, row.work.type, row.work.batch, row.steps, threads_,
                                      peer.compiled));
         row.called[kind] = step->name();
         started[kind] = std::move(step);

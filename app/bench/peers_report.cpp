@@ -1,6 +1,7 @@
 #include "bench/peers_report.hpp"
 
 #include "bench/times_json.hpp"
+#include "model/precision.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -40,10 +41,14 @@ nlohmann::json peer_row_json(const PeerRow& row) {
     peers[kind] = times_json(times);
     peers[kind]["name"] = row.called.at(kind);
   }
-  nlohmann::json json = {{"preset", row.work.model},           {"batch", row.work.batch},
-                         {"context", row.work.config.context}, {"vocabulary", row.work.config.vocabulary},
-                         {"precision", row.work.precision},    {"steps", row.steps},
-                         {"gpt_mpi", times_json(row.own)},     {"peers", peers}};
+  nlohmann::json json = {{"preset", row.work.model},
+                         {"batch", row.work.batch},
+                         {"context", row.work.config.context},
+                         {"vocabulary", row.work.config.vocabulary},
+                         {"precision", name_of_precision(row.work.type)},
+                         {"steps", row.steps},
+                         {"gpt_mpi", times_json(row.own)},
+                         {"peers", peers}};
   if (const std::string best = row.best(); !best.empty()) {
     json["best"] = best;
     json["ratio"] = row.ratio();

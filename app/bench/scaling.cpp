@@ -5,6 +5,7 @@
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/plan_name.hpp"
+#include "model/precision.hpp"
 #include "train/comm_plan.hpp"
 #include "train/threads.hpp"
 
@@ -65,7 +66,7 @@ ScalingBench bench_of(const Options& options, int size) {
       .micro_batch = options.micro_batch,
       .global_batch = options.global_batch > 0 ? options.global_batch : options.micro_batch * size,
       .threads = static_cast<int>(options.threads),
-      .type = precision_type(options.precision),
+      .type = precision_named(options.precision),
       .plan = comm_plan(options.train),
       .plan_name = {},
       .bucket_bytes = options.train.bucket_bytes(),

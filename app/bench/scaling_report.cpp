@@ -1,4 +1,5 @@
 #include "bench/scaling.hpp"
+#include "model/precision.hpp"
 
 #include <algorithm>
 #include <boost/process/args.hpp>

@@ -6,6 +6,7 @@
 #include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
+#include "model/precision.hpp"
 #include "train/memory.hpp"
 #include "train/threads.hpp"
 
@@ -48,7 +49,7 @@ void check(const Options& options, int ranks) {
            "--global-batch {}: use {} or more, one sequence a rank, or 0", options.global_batch, ranks);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
-  precision_type(options.precision);
+  precision_named(options.precision);
   recompute_named(options.recompute);
   check_threads(options.threads);
 }
@@ -86,7 +87,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
   const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
-  const DType type = precision_type(options.precision);
+  const DType type = precision_named(options.precision);
   OperatorTimes operators;
   OwnStep own(world,
               {.config = config,

@@ -13,7 +13,8 @@ namespace gpt {
 /// A place that computes: its memory, its queues, its operations.
 class Device : public Allocator {
 public:
-  /// For people: "CPU, 2 threads, AVX-512 with bf16"; and all that decides the bits of results.
+  /// For people: "CPU, 2 threads, AVX-512, oneDNN 2.6.3 with AVX512_BF16"; and all that decides the bits of
+  /// results.
   virtual std::string name() const = 0;
   /// Whether it has instructions for products of that type, which are then the faster the smaller the type.
   virtual bool multiplies(DType type) const = 0;

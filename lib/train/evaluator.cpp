@@ -1,8 +1,11 @@
 #include "train/evaluator.hpp"
 
 #include "base/error.hpp"
+#include "comm/shared_error.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 #include <vector>
 
 namespace gpt {
@@ -63,7 +66,14 @@ double Evaluator::mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Q
   double sum = 0.0;
   queue.copy(Tensor(&sum, DType::f64, {1}), loss_sum_);
   queue.synchronize();
-  return sum / static_cast<double>(windows_ * context_);
+  const double loss = sum / static_cast<double>(windows_ * context_);
+  if (!std::isfinite(loss))
+    throw SharedError(
+        fmt::format("the validation loss is {}: these weights compute nothing any more. Go on from an "
+                    "earlier checkpoint with a lower --lr or --clip",
+                    loss),
+        ExitCode::bad_numbers);
+  return loss;
 }
 
 }  // namespace gpt

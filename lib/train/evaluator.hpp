@@ -25,7 +25,7 @@ public:
   int64_t windows() const { return windows_; }
   int64_t micro_batch() const { return micro_batch_; }  ///< sequences at a time that a model needs room for
 
-  /// Collective. Nats per token.
+  /// Collective. Nats per token. @throws SharedError(bad_numbers) where that is not a finite number
   double mean_loss(Gpt& model, SectionListener& listener, Comm& comm, Queue& queue, Watchdog& watchdog) const;
 
 private:

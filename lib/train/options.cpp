@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -22,6 +23,18 @@ void validate_count(const char* option, int64_t value, int64_t least) {
 void validate_number(const char* option, double value, double least, double below) {
   validate(std::isfinite(value) && value >= least && value < below,
            "--{} {}: use a number from {} to below {}", option, value, least, below);
+}
+
+/// AdamW computes in f32, where numbers below the least normal one are 0.
+void validate_adamw(const TrainOptions& options) {
+  for (const auto& [option, beta] : {std::pair("beta1", options.beta1), std::pair("beta2", options.beta2)}) {
+    validate_number(option, beta, 0.0, 1.0);
+    validate(static_cast<float>(beta) < 1.0F, "--{} {}: that is 1 in fp32: use at most 0.9999999", option,
+             beta);
+  }
+  constexpr float least = std::numeric_limits<float>::min(), most = std::numeric_limits<float>::max();
+  validate(options.eps >= least && options.eps <= most, "--eps {}: use a number from {} to {}", options.eps,
+           least, most);
 }
 
 void validate_choice(const char* option, std::string_view value,
@@ -74,9 +87,7 @@ void validate_options(const TrainOptions& options) {
   validate_choice("lr-scaling", options.lr_scaling, {"none", "linear", "sqrt"});
   validate_count("base-batch", options.base_batch, 1);
   validate_number("weight-decay", options.weight_decay, 0.0, 1e3);
-  validate_number("beta1", options.beta1, 0.0, 1.0);
-  validate_number("beta2", options.beta2, 0.0, 1.0);
-  validate(std::isfinite(options.eps) && options.eps > 0.0, "--eps {}: use a positive number", options.eps);
+  validate_adamw(options);
   validate_number("clip", options.clip, 0.0, infinity);
   validate_count("eval-every", options.eval_every, 0);
   validate_count("eval-windows", options.eval_windows, 0);
@@ -86,7 +97,7 @@ void validate_options(const TrainOptions& options) {
   validate_count("sample-tokens", options.sample_tokens, 0);
   validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
            options.threads);
-  validate_choice("precision", options.precision, {"fp32", "bf16"});
+  precision_named(options.precision);
   validate_choice("device", options.device, {"auto", "cpu"});
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "device/dtype.hpp"
 #include "model/config.hpp"
+#include "model/precision.hpp"
 
 #include <cstdint>
 #include <string>
@@ -64,7 +64,7 @@ struct TrainOptions {
   std::string node_layout;
   double bucket_mb = 4.0;
 
-  DType matrix_type() const { return precision == "bf16" ? DType::bf16 : DType::f32; }
+  DType matrix_type() const { return precision_named(precision); }
   int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * 0x1p20); }
 
 private:

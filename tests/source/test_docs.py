@@ -26,6 +26,13 @@ class Docs(unittest.TestCase):
         codes = set(re.findall(r"^\s*\w+ = (\d+),", text("lib/base/exit_code.hpp"), re.M))
         self.assertEqual(codes, set(re.findall(r"^\| (\d+) \|", text("docs/exit-codes.md"), re.M)))
 
+    def test_options_of_one_start_are_listed(self):
+        entries = re.findall(r'\{\w+, "([a-z-]+)",[^{}]*Entry::Scope::\w+\}', text("app/train_options.cpp"))
+        self.assertGreater(len(entries), 5)
+        page = text("docs/options.md")
+        listed = page[: page.index("belong\nto one start")].rsplit("bits as one", 1)[1]
+        self.assertEqual(set(entries), set(re.findall(r"`--([a-z-]+)`", listed)))
+
     def test_links_lead_somewhere(self):
         for page in (TOP / "README.md", *(TOP / "docs").glob("*.md")):
             for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):

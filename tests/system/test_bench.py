@@ -237,10 +237,13 @@ for number, line in enumerate(sys.stdin):
         self.assert_refused(done, FAILED, "no peer could be measured for char-cpu 2x8 fp32, char-cpu 2x8 bf16")
         self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +- +- +-  -$")
 
-    def test_a_peer_that_ends_early_ends_the_measurement(self):
+    def test_a_peer_that_ends_early_counts_for_nothing(self):
         for rounds, last_words in ((2, ""), (100, "sys.exit(3)")):  # asked in vain; gone before it is asked
             python, _ = self.python(rounds=rounds, last_words=last_words)
-            self.assert_refused(run("gpt_bench", *self.WORDS, *python), FAILED, "the peer ended")
+            done = run("gpt_bench", *self.WORDS, *python)
+            self.assert_refused(done, FAILED, "no peer could be measured for char-cpu 2x8 fp32, char-cpu 2x8 bf16")
+            self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +- +- +-  -$")
+            self.assertIn("notice: char-cpu 2x8 fp32: eager is left out: the peer ended", done.err)
 
     def test_what_python_lacks(self):
         python, _ = self.python(has=("torch",))

@@ -26,7 +26,9 @@ REFUSED = [
     ("lr", "-1", {}),
     ("lr", "0.1x", {}),
     ("beta1", "1", {}),
+    ("beta2", "0.99999999", {}),  # 1 in f32
     ("eps", "0", {}),
+    ("eps", "1e-40", {}),  # 0 in f32 without subnormal numbers
     ("clip", "-1", {}),
     ("dropout", "1", {}),
     ("dropout", "nan", {}),

@@ -198,6 +198,9 @@ class Failures(SystemTest):
                 self.assertEqual(sorted(run.losses()), list(range(1, bad)))
                 self.assertEqual(len(run.checkpoints()), bad - 1)
                 self.assert_nothing_runs(out)
+                # What computed them is the newest checkpoint: evaluating it must not pass for a result.
+                done = self.start(self.synth(), out, ranks=ranks, eval_only="true", **changes)
+                self.assert_refused(done, BAD_NUMBERS, "validation loss", times=1)
 
 
 class Agreement(SystemTest):

@@ -43,8 +43,8 @@ public:
   std::string name() const override {
     const std::string held_back =
         threads_ < asked_ ? fmt::format(" (of {}, OpenMP gives no more)", asked_) : "";
-    return fmt::format("CPU, {} thread{}{}, {}{}", threads_, threads_ == 1 ? "" : "s", held_back,
-                       instruction_set(), multiplies(DType::bf16) ? " with bf16" : "");
+    return fmt::format("CPU, {} thread{}{}, {}, {}", threads_, threads_ == 1 ? "" : "s", held_back,
+                       instruction_set(), product_library());
   }
   bool multiplies(DType type) const override {
     return type == DType::f32 || (type == DType::bf16 && has_bfloat16_instructions());

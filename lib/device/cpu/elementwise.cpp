@@ -19,7 +19,7 @@ constexpr float cubic = 0.044715F;
 HWY_INLINE Vector gelu_gate(Vector x) {
   const Vector one = broadcast(1.0F);
   const Vector slope = hn::MulAdd(hn::Mul(x, broadcast(-twice_root * cubic)), x, broadcast(-twice_root));
-  return hn::Div(one, hn::Add(one, exponential(hn::Mul(x, slope))));
+  return reciprocal(hn::Add(one, exponential(hn::Mul(x, slope))));
 }
 
 HWY_INLINE Vector gelu_slope(Vector x) {

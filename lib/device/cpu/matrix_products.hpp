@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace gpt {
 
@@ -21,6 +22,10 @@ struct LinearShape {
 /// (ONEDNN_MAX_CPU_ISA may hold it back).
 bool has_bfloat16_instructions();
 
+/// "oneDNN 2.6.3 with AVX512_BF16": what computes products here, and with which instructions at most. Their
+/// bits depend on both.
+std::string product_library();
+
 /// Whether products of bf16 are computed in f32, from widened operands: oneDNN 2.6 falls back on a reference
 /// implementation, or has none, where there is no AVX-512.
 bool widens_bfloat16();
@@ -28,8 +33,7 @@ bool widens_bfloat16();
 /// The products of linear layers by oneDNN. x, w, y and their gradients are all f32 or all bf16 (y of
 /// forward may be f32 with x and w bf16), b, dw and db f32; sums are formed in f32. What oneDNN prepares for
 /// a shape is kept, so that nothing is created for a shape that was seen before. Which of oneDNN's forms
-/// computes a product follows from the kind of product alone: a choice by timing would let two runs differ in
-/// bits.
+/// computes a product follows from its kind and shape: a choice by timing would let two runs differ in bits.
 ///
 /// Where oneDNN has no fast products of bf16 on this CPU, they are widened to f32 and back. The shape of a
 /// tensor says nothing here but for its size.
