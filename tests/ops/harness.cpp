@@ -40,6 +40,15 @@ const std::vector<std::unique_ptr<Device>>& devices() {
   return list;
 }
 
+bool multiplies_pairs() {
+#if defined(__x86_64__)
+  return devices().front()->name().find("AVX-512") != std::string::npos &&
+         __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 Array random_values(int64_t size, uint64_t key) {
   Array values;
   for (int64_t i = 0; i < size; ++i) values.push_back(random_normal(key, static_cast<uint64_t>(i)));
@@ -130,6 +139,23 @@ double max_error(const Array& actual, const Array& expected) {
     largest = std::max(largest, std::abs(expected[i]));
   }
   return error == 0.0 ? 0.0 : error / largest;
+}
+
+GradientErrors gradient_errors(const reference::AttentionSizes& s, const Array& actual,
+                               const Array& expected) {
+  const auto columns = [&](const Array& dqkv, Range wanted) {
+    Array part;
+    for (auto row = dqkv.begin(); row != dqkv.end(); row += 3 * s.width())
+      part.insert(part.end(), row + wanted.begin, row + wanted.end);
+    return part;
+  };
+  const auto error = [&](Range wanted) {
+    return max_error(columns(actual, wanted), columns(expected, wanted));
+  };
+  const int64_t width = s.width();
+  const double dv = error({2 * width, 3 * width});
+  if (s.positions == 1) return {error({0, 3 * width}), error({0, 3 * width}), dv};
+  return {error({0, width}), error({width, 2 * width}), dv};
 }
 
 std::string case_name(const char* operation, std::initializer_list<int64_t> sizes) {
