@@ -24,6 +24,17 @@ void validate_sampling(const Sampling& sampling) {
 
 namespace {
 
+/// Numbers that are not finite compare and add up to one and the same token at every draw.
+void check_logits(std::span<const float> logits) {
+  const auto bad = std::ranges::find_if_not(logits, [](float logit) { return std::isfinite(logit); });
+  if (bad == logits.end()) return;
+  throw Error(
+      fmt::format("the model's logit of token {} is {}, not a finite number: its weights are damaged, or "
+                  "grew too large in training. Take an earlier checkpoint (gpt_sample --checkpoint FILE)",
+                  bad - logits.begin(), *bad),
+      ExitCode::bad_numbers);
+}
+
 /// Leaves in `order` only the likeliest tokens, as few as reach `wanted` together; returns their weight. Puts
 /// in order no more than it looks at: that is a small part of a large vocabulary.
 template <class Likelier>
@@ -78,6 +89,7 @@ int32_t token_at(double point, const Tokens& tokens, const std::vector<float>& w
 
 int32_t sample(std::span<const float> logits, const Sampling& sampling, uint64_t sequence, uint64_t index) {
   expects(!logits.empty());
+  check_logits(logits);
   const auto likeliest = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
   if (sampling.temperature == 0.0) return likeliest;
 

@@ -18,6 +18,7 @@ void validate_sampling(const Sampling& sampling);
 
 /// A token for `logits` (one per token of the vocabulary). A pure function of its arguments: `sequence` and
 /// `index` (the position in it) pick the random bits. Of equal logits the lower token comes first.
+/// @throws Error(bad_numbers) for a logit that is not finite
 int32_t sample(std::span<const float> logits, const Sampling& sampling, uint64_t sequence, uint64_t index);
 
 }  // namespace gpt

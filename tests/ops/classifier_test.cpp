@@ -68,6 +68,31 @@ TEST_CASE("classifier agrees with the reference, overwriting and accumulating") 
       }
 }
 
+TEST_CASE("the target's gradient keeps its digits however likely the target is") {
+  // One row x = (1, 0, …): the logits are the first column of w, and dw's first column is their gradient.
+  constexpr int64_t width = 8, vocabulary = 99, padded = 128, target = 70;
+  Array x(width, 0.0);
+  x[0] = 1.0;
+  for (double logit : {-4.0, 0.0, 3.0, 5.0, 8.0, 12.0, 20.0})
+    for (DType type : float_types)
+      for (const auto& device : devices()) {
+        INFO("logit ", logit, " ", std::string(name_of(type)), " on ", device->name());
+        Array w(padded * width, 0.0);
+        w[target * width] = logit;
+        const Guarded loss(DType::f64, {1}), dx(type, {1, width}), dw(DType::f32, {padded, width});
+        Tensor(loss).data<double>()[0] = 0.0;
+        device->ops().classifier(loss, dx, dw, Guarded(type, {1, width}, x),
+                                 Guarded(type, {padded, width}, w), Guarded({1}, Tokens{target}), vocabulary,
+                                 scale, Write::overwrite, *device->make_queue());
+        const double others = static_cast<double>(vocabulary - 1) * std::exp(-logit);
+        const double expected = -static_cast<double>(scale) * others / (1.0 + others);
+        // One rounding to bf16, of what sums and exponentials in f32 are off by.
+        const double allowed = type == DType::bf16 ? 0x1p-8 + 1e-6 : 1e-6;
+        CHECK(std::abs(dw.values()[target * width] / expected - 1.0) < allowed);
+        CHECK(loss.values()[0] == doctest::Approx(std::log1p(others)).epsilon(1e-6));
+      }
+}
+
 TEST_CASE("classifier accepts (B,T,C) and (B,T) as it does rows") {
   const Array x = random_floats(6 * 8, 1);
   const Array w = random_floats(16 * 8, 2);

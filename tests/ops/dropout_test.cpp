@@ -58,7 +58,7 @@ TEST_CASE("attention's dropout does not depend on the micro-batch") {
   const int64_t row = positions * 3 * 24;
   const Array qkv = random_floats(3 * row, 1);
   for (DType type : float_types) {
-    INFO(name_of(type));
+    INFO(std::string(name_of(type)));
     const auto run = [&](int64_t begin, int64_t count) {
       Dropout part = dropping;
       part.first_sequence += begin;

@@ -23,7 +23,7 @@ TEST_CASE("embed agrees with the reference") {
         for (const auto& device : devices()) {
           INFO(case_name("embed",
                          {s.sequences, s.positions, s.width, s.vocabulary, s.context, s.first_position}),
-               " dropout ", dropout.rate, " in ", name_of(type), " on ", device->name());
+               " dropout ", dropout.rate, " in ", std::string(name_of(type)), " on ", device->name());
           const Tokens tokens = random_tokens(s.sequences * s.positions, s.vocabulary, 1);
           const Array wte = rounded(random_floats(s.vocabulary * s.width, 2), type);
           const Array wpe = rounded(random_floats(s.context * s.width, 3), type);

@@ -24,7 +24,8 @@ void limit_instructions() {
   if (wanted == nullptr) return;
   const std::string name = wanted;
   validate(name == "AVX2" || name == "SSSE3", "GPT_TEST_INSTRUCTIONS is {}: use AVX2 or SSSE3", name);
-  hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL | (name == "SSSE3" ? HWY_AVX2 | HWY_SSE4 : 0));
+  // Highway numbers better sets lower: all bits below the wanted one, also of sets that a later version adds.
+  hwy::DisableTargets((name == "AVX2" ? HWY_AVX2 : HWY_SSSE3) - 1);
 }
 
 }  // namespace
@@ -37,6 +38,15 @@ const std::vector<std::unique_ptr<Device>>& devices() {
     return made;
   }();
   return list;
+}
+
+bool multiplies_pairs() {
+#if defined(__x86_64__)
+  return devices().front()->name().find("AVX-512") != std::string::npos &&
+         __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
 }
 
 Array random_values(int64_t size, uint64_t key) {
@@ -129,6 +139,23 @@ double max_error(const Array& actual, const Array& expected) {
     largest = std::max(largest, std::abs(expected[i]));
   }
   return error == 0.0 ? 0.0 : error / largest;
+}
+
+GradientErrors gradient_errors(const reference::AttentionSizes& s, const Array& actual,
+                               const Array& expected) {
+  const auto columns = [&](const Array& dqkv, Range wanted) {
+    Array part;
+    for (auto row = dqkv.begin(); row != dqkv.end(); row += 3 * s.width())
+      part.insert(part.end(), row + wanted.begin, row + wanted.end);
+    return part;
+  };
+  const auto error = [&](Range wanted) {
+    return max_error(columns(actual, wanted), columns(expected, wanted));
+  };
+  const int64_t width = s.width();
+  const double dv = error({2 * width, 3 * width});
+  if (s.positions == 1) return {error({0, 3 * width}), error({0, 3 * width}), dv};
+  return {error({0, width}), error({width, 2 * width}), dv};
 }
 
 std::string case_name(const char* operation, std::initializer_list<int64_t> sizes) {

@@ -25,6 +25,9 @@ constexpr double tolerance_of(DType type) { return type == DType::bf16 ? 8e-3 : 
 /// CPU devices with one and with two threads.
 const std::vector<std::unique_ptr<Device>>& devices();
 
+/// Whether attention multiplies bfloat16 in pairs here, whose weights are rounded.
+bool multiplies_pairs();
+
 /// Normal random values, a pure function of `key`.
 Array random_values(int64_t size, uint64_t key);
 /// The same, rounded to what f32 holds, so that references and operations start from the same numbers.
@@ -56,6 +59,20 @@ private:
 
 /// max |actual − expected| / max |expected|; NaN counts as infinite, different sizes too.
 double max_error(const Array& actual, const Array& expected);
+
+struct GradientErrors {
+  double dq, dk, dv;
+};
+/// What dq, dk and dv may be off by. In bf16 dq and dk are made of dy·y, whose y is rounded; and of weights
+/// that are rounded too, where they are multiplied in pairs.
+constexpr GradientErrors tolerance_of_gradients(DType type, bool in_pairs) {
+  if (type != DType::bf16) return {2e-6, 2e-6, 2e-6};
+  return in_pairs ? GradientErrors{1.3e-2, 1.5e-2, 5.5e-3} : GradientErrors{7e-3, 1.2e-2, 4.5e-3};
+}
+/// max_error of dq, dk and dv apart, given whole dqkv. One position sees itself alone, whatever its q and k
+/// are: their gradients are 0 then, and the errors relative to dv.
+GradientErrors gradient_errors(const reference::AttentionSizes& s, const Array& actual,
+                               const Array& expected);
 
 /// Text of a case for doctest's INFO: "linear 7 33 65".
 std::string case_name(const char* operation, std::initializer_list<int64_t> sizes);

@@ -34,7 +34,7 @@ TEST_CASE("add_norm agrees with the reference") {
           for (bool has_bias : {false, true})
             for (const auto& device : devices()) {
               INFO(case_name("add_norm", {s.sequences, s.positions, s.width, has_delta, has_bias}),
-                   " dropout ", dropout.rate, " in ", name_of(type), " on ", device->name());
+                   " dropout ", dropout.rate, " in ", std::string(name_of(type)), " on ", device->name());
               const Array x = random_floats(s.rows() * s.width, 1);
               const Array delta = has_delta ? rounded(random_floats(s.rows() * s.width, 2), type) : Array{};
               const Array weight = random_floats(s.width, 3);
@@ -78,7 +78,7 @@ TEST_CASE("add_norm_backward agrees with the reference") {
               INFO(
                   case_name("add_norm_backward", {s.sequences, s.positions, s.width,
                                                   dx_write == Write::accumulate, write == Write::accumulate}),
-                  " dropout ", dropout.rate, " in ", name_of(type), " on ", device->name());
+                  " dropout ", dropout.rate, " in ", std::string(name_of(type)), " on ", device->name());
               const bool has_delta = dx_write == Write::accumulate;
               const bool has_bias = write == Write::accumulate;
               const Array sum = random_floats(s.rows() * s.width, 1);

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 using namespace gpt;
@@ -50,6 +51,37 @@ TEST_CASE("top-k and top-p leave out the less likely") {
   CHECK(wider[2] > 0.3);
   const auto all = frequencies(logits, {.top_k = 99'999});
   CHECK(all[0] == doctest::Approx(0.2).epsilon(0.05));
+}
+
+TEST_CASE("top-p takes its part of what top-k leaves") {
+  const std::vector<float> logits = {std::log(0.1F), std::log(0.4F), std::log(0.2F), std::log(0.3F)};
+  // Three are left, with 0.9: a part of 0.75 is reached by 0.4 and 0.3, which of all would need 0.2 as well.
+  const auto two = frequencies(logits, {.top_k = 3, .top_p = 0.75});
+  CHECK(two[1] == doctest::Approx(4.0 / 7).epsilon(0.03));
+  CHECK(two[3] == doctest::Approx(3.0 / 7).epsilon(0.03));
+  CHECK(two[0] + two[2] == 0.0);
+  // 0.44 of 0.9 is less than 0.4.
+  CHECK(frequencies(logits, {.top_k = 3, .top_p = 0.44})[1] == doctest::Approx(1.0));
+  const auto three = frequencies(logits, {.top_k = 3, .top_p = 0.99});
+  CHECK(three[2] == doctest::Approx(2.0 / 9).epsilon(0.05));
+  CHECK(three[0] == 0.0);
+}
+
+TEST_CASE("logits that are not finite are an error that names the token") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
+    for (const Sampling& sampling :
+         {Sampling{.temperature = 0.0}, Sampling{}, Sampling{.top_k = 2}, Sampling{.top_p = 0.5}}) {
+      std::vector<float> logits(40, 1.0F);
+      logits[37] = bad;
+      try {
+        sample(logits, sampling, 0, 0);
+        FAIL("not refused: ", bad);
+      } catch (const Error& error) {
+        CHECK(error.code() == ExitCode::bad_numbers);
+        CHECK(std::string(error.what()).find("logit of token 37 is ") != std::string::npos);
+      }
+    }
 }
 
 TEST_CASE("of a large vocabulary top-p leaves what a full sort leaves") {

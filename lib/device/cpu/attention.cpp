@@ -1,5 +1,6 @@
 #include "device/cpu/attention_heads.hpp"
 #include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/element_type.hpp"
 #include "device/cpu/parallel.hpp"
 
 #include <algorithm>
@@ -35,15 +36,6 @@ AttentionShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout
   expects(dropout.rate == 0.0F || heads * positions * positions < int64_t{1} << 34);
   return {
       .positions = positions, .heads = heads, .head_size = width / heads, .dropout = plan_dropout(dropout)};
-}
-
-/// work(Element()) with the C++ type of activations of that dtype.
-template <class Work>
-void with_element_type(DType dtype, const Work& work) {
-  if (dtype == DType::bf16)
-    work(bfloat16());
-  else
-    work(float());
 }
 
 }  // namespace

@@ -168,8 +168,9 @@ void attention_backward_f32(const AttentionBackward<float>& attention, Range hea
 }
 
 void attention_backward_bf16(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch) {
-  with_words_of_bfloat16([&]<class Words>(Words)
-                             HWY_ATTR { backward_heads<Words>(attention, heads, scratch); });
+  with_words_of_bfloat16(attention.products, [&]<class Words>(Words) HWY_ATTR {
+    backward_heads<Words>(attention, heads, scratch);
+  });
 }
 
 int64_t attention_backward_scratch_simd(const AttentionShape& shape) {

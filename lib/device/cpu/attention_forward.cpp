@@ -136,8 +136,9 @@ void attention_forward_f32(const AttentionForward<float>& attention, Range heads
 }
 
 void attention_forward_bf16(const AttentionForward<bfloat16>& attention, Range heads, float* scratch) {
-  with_words_of_bfloat16([&]<class Words>(Words)
-                             HWY_ATTR { forward_heads<Words>(attention, heads, scratch); });
+  with_words_of_bfloat16(attention.products, [&]<class Words>(Words) HWY_ATTR {
+    forward_heads<Words>(attention, heads, scratch);
+  });
 }
 
 int64_t attention_forward_scratch_simd(const AttentionShape& shape) {

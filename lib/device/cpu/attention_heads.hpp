@@ -26,6 +26,10 @@ struct AttentionShape {
 int64_t attention_forward_scratch(const AttentionShape& shape);
 int64_t attention_backward_scratch(const AttentionShape& shape);
 
+/// What attention multiplies bfloat16 by: the dot products of pairs where the processor has them, or f32
+/// words one by one, as it does elsewhere.
+enum class Bfloat16Products { best, single };
+
 /// Arguments of Ops::attention; activations are of type Element, arithmetic is in f32.
 template <class Element>
 struct AttentionForward {
@@ -33,6 +37,7 @@ struct AttentionForward {
   float* log_sum;
   const Element* qkv;
   AttentionShape shape;
+  Bfloat16Products products = Bfloat16Products::best;
 };
 
 /// Arguments of Ops::attention_backward.
@@ -44,6 +49,7 @@ struct AttentionBackward {
   const Element* qkv;
   const float* log_sum;
   AttentionShape shape;
+  Bfloat16Products products = Bfloat16Products::best;
 };
 
 /// Head i of the batch is head i % H of sequence i / H.

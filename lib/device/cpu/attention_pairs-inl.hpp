@@ -11,7 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_AVX3
+// Highway numbers better sets of x86 lower: AVX-512 and beyond.
+#if HWY_TARGET <= HWY_AVX3
 
 /// Words of two bfloat16, neighbours along the axis that a product sums over. Weights are rounded to
 /// bfloat16; products and sums are f32.
@@ -93,11 +94,11 @@ private:
 
 #endif
 
-/// work(Words) with the words that serve bfloat16 best on this processor.
+/// work(Words) with the words that serve bfloat16 best on this processor, unless single ones are asked for.
 template <class Work>
-HWY_INLINE void with_words_of_bfloat16(const Work& work) {
-#if HWY_TARGET == HWY_AVX3
-  if (__builtin_cpu_supports("avx512bf16")) return work(PairWords());
+HWY_INLINE void with_words_of_bfloat16([[maybe_unused]] Bfloat16Products products, const Work& work) {
+#if HWY_TARGET <= HWY_AVX3
+  if (products == Bfloat16Products::best && __builtin_cpu_supports("avx512bf16")) return work(PairWords());
 #endif
   work(SingleWords());
 }

@@ -173,8 +173,10 @@ HWY_INLINE const float* dropout_tile(const ScoreTile& tile, const AttentionShape
     std::copy_n(dropout_factors(shape.dropout, sequence, first, tile.keys, row), tile.keys,
                 by_query + q * attention_tile);
   }
-  transpose(by_key, attention_tile, by_query, attention_tile, round_up(tile.queries, 4),
-            round_up(tile.keys, 4));
+  // Vectors, and words of two queries, take in the lanes behind the last query: nothing old may stand there.
+  const int64_t rows = tile.padded_queries();
+  std::fill(by_query + tile.queries * attention_tile, by_query + rows * attention_tile, 0.0F);
+  transpose(by_key, attention_tile, by_query, attention_tile, rows, round_up(tile.keys, 4));
   return by_key;
 }
 

@@ -1,6 +1,7 @@
 #include "device/cpu/classifier_tiles.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cross_entropy.hpp"
+#include "device/cpu/element_type.hpp"
 #include "device/cpu/parallel.hpp"
 
 #include <algorithm>
@@ -26,21 +27,17 @@ void CpuOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor 
     const Tensor input = hidden.slice(tile);
     const Tensor logits(logits_.of(0), x.dtype(), {tile.size(), padded});
     products_.forward(logits, input, w, {}, shape);
-    const auto rows_of = [&](auto* values, Range part) {
-      for (int64_t row = part.begin; row < part.end; ++row) {
-        const int64_t target = targets.data<int32_t>()[tile.begin + row];
-        expects(target >= 0 && target < vocabulary);
-        auto* const of_row = values + row * padded;
-        losses_[static_cast<size_t>(tile.begin + row)] =
-            dx ? cross_entropy_gradient(of_row, vocabulary, padded, target, scale)
-               : cross_entropy(of_row, vocabulary, target);
-      }
-    };
-    parallel_ranges(threads_, tile.size(), 1, [&](Range part, int) {
-      if (logits.dtype() == DType::bf16)
-        rows_of(logits.data<bfloat16>(), part);
-      else
-        rows_of(logits.data<float>(), part);
+    with_element_type(logits.dtype(), [&]<class Element>(Element) {
+      parallel_ranges(threads_, tile.size(), 1, [&](Range part, int) {
+        for (int64_t row = part.begin; row < part.end; ++row) {
+          const int64_t target = targets.data<int32_t>()[tile.begin + row];
+          expects(target >= 0 && target < vocabulary);
+          Element* const of_row = logits.data<Element>() + row * padded;
+          losses_[static_cast<size_t>(tile.begin + row)] =
+              dx ? cross_entropy_gradient(of_row, vocabulary, padded, target, scale)
+                 : cross_entropy(of_row, vocabulary, target);
+        }
+      });
     });
     if (!dx) continue;
     products_.backward_input(d_hidden.slice(tile), logits, w, shape);

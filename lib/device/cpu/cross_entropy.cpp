@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 // clang-format off: the kernels' headers must follow the one that repeats this file for each instruction set
@@ -71,14 +72,17 @@ HWY_INLINE double cross_entropy_gradient_of(Element* logits, int64_t vocabulary,
                                             int64_t target, float scale) {
   const float most = largest(logits, vocabulary);
   const auto target_logit = static_cast<double>(static_cast<float>(logits[target]));
-  const double sum = sum_exponentials(logits, most, vocabulary);
-  const float factor = static_cast<float>(static_cast<double>(scale) / sum);
-  const Vector factors = broadcast(factor);
+  // The target is summed apart from the others: p − 1 is −Σ others/sum, which p near 1 would round away.
+  logits[target] = Element(-std::numeric_limits<float>::infinity());
+  const double others = sum_exponentials(logits, most, vocabulary);
+  const double sum = others + std::exp(target_logit - static_cast<double>(most));
+  const double factor = static_cast<double>(scale) / sum;
+  const Vector factors = broadcast(static_cast<float>(factor));
   for_vectors(
       0, vocabulary, [&](int64_t i) HWY_ATTR { store(hn::Mul(load(logits + i), factors), logits + i); },
       [&](int64_t i, int64_t n)
           HWY_ATTR { store_n(hn::Mul(load_n(logits + i, n), factors), logits + i, n); });
-  logits[target] = Element(static_cast<float>(logits[target]) - scale);
+  logits[target] = Element(static_cast<float>(-factor * others));
   std::fill(logits + vocabulary, logits + padded, Element(0.0F));
   return std::log(sum) + static_cast<double>(most) - target_logit;
 }

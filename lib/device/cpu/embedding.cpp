@@ -1,5 +1,6 @@
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/dropout.hpp"
+#include "device/cpu/element_type.hpp"
 #include "device/cpu/embedding_rows.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -15,23 +16,20 @@ void CpuOps::embed(Tensor x, Tensor tokens, Tensor wte, Tensor wpe, int64_t firs
   expects(first_position >= 0 && first_position + positions <= wpe.dim(0));
   const DropoutPlan plan = plan_dropout(dropout);
   scratch_.reserve(width + dropout_slack);
-  const auto add_tables = [&](const auto* of_tokens, const auto* of_positions) {
+  with_element_type(wte.dtype(), [&]<class Element>(Element) {
     parallel_ranges(threads_, x.rows(), 1, [&](Range rows, int thread) {
       for (int64_t row = rows.begin; row < rows.end; ++row) {
         const int64_t position = row % positions;
         const int64_t token = tokens.data<int32_t>()[row];
         expects(token >= 0 && token < wte.dim(0));
         float* out = x.data<float>() + row * width;
-        add_rows(out, of_tokens + token * width, of_positions + (first_position + position) * width, width);
+        add_rows(out, wte.data<Element>() + token * width,
+                 wpe.data<Element>() + (first_position + position) * width, width);
         if (plan.active())
           drop_elements(out, plan, row / positions, position * width, width, scratch_.of(thread));
       }
     });
-  };
-  if (wte.dtype() == DType::bf16)
-    add_tables(wte.data<bfloat16>(), wpe.data<bfloat16>());
-  else
-    add_tables(wte.data<float>(), wpe.data<float>());
+  });
 }
 
 void CpuOps::embed_backward(Tensor d_wte, Tensor d_wpe, Tensor dx, Tensor tokens, const Dropout& dropout,

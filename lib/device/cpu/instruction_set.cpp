@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-// Highway calls its AVX-512 set AVX3.
-const char* target_name() { return HWY_TARGET == HWY_AVX3 ? "AVX-512" : hwy::TargetName(HWY_TARGET); }
+// Highway calls its AVX-512 sets AVX3, and numbers better sets of x86 lower.
+const char* target_name() { return HWY_TARGET <= HWY_AVX3 ? "AVX-512" : hwy::TargetName(HWY_TARGET); }
 
 }  // namespace gpt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

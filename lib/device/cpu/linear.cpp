@@ -1,4 +1,5 @@
 #include "device/cpu/cpu_ops.hpp"
+#include "device/cpu/element_type.hpp"
 #include "device/cpu/elementwise.hpp"
 #include "device/cpu/parallel.hpp"
 #include "device/cpu/row_products.hpp"
@@ -11,11 +12,10 @@ namespace {
 /// Calls work(part of y, part of x, elements) on all threads, for float or bfloat16.
 template <class Work>
 void by_element(int threads, Tensor y, Tensor x, const Work& work) {
-  parallel_ranges(threads, y.size(), elementwise_grain, [&](Range range, int) {
-    if (y.dtype() == DType::bf16)
-      work(y.data<bfloat16>() + range.begin, x.data<bfloat16>() + range.begin, range.size());
-    else
-      work(y.data<float>() + range.begin, x.data<float>() + range.begin, range.size());
+  with_element_type(y.dtype(), [&]<class Element>(Element) {
+    parallel_ranges(threads, y.size(), elementwise_grain, [&](Range range, int) {
+      work(y.data<Element>() + range.begin, x.data<Element>() + range.begin, range.size());
+    });
   });
 }
 
@@ -63,16 +63,15 @@ void CpuOps::linear_of_few_rows(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor
       const int64_t first = row * shape.out + outputs.begin;
       if (rounds) round_to_bfloat16((pre ? pre : y).data<bfloat16>() + first, sums + first, outputs.size());
       if (!pre) continue;
-      if (rounds)
-        gelu(y.data<bfloat16>() + first, pre.data<bfloat16>() + first, outputs.size());
-      else
-        gelu(y.data<float>() + first, pre.data<float>() + first, outputs.size());
+      with_element_type(y.dtype(), [&]<class Element>(Element) {
+        gelu(y.data<Element>() + first, pre.data<Element>() + first, outputs.size());
+      });
     }
   };
-  const auto multiply = [&]<class Weight>(const Weight* weights) {
+  with_element_type(w.dtype(), [&]<class Weight>(Weight) {
     const RowProducts<Weight> products{.y = sums,
                                        .x = rows,
-                                       .w = weights,
+                                       .w = w.data<Weight>(),
                                        .b = b.data<float>(),
                                        .rows = shape.rows,
                                        .in = shape.in,
@@ -81,11 +80,7 @@ void CpuOps::linear_of_few_rows(Tensor y, Tensor pre, Tensor x, Tensor w, Tensor
       multiply_rows(products, outputs);
       finish(outputs);
     });
-  };
-  if (w.dtype() == DType::bf16)
-    multiply(w.data<bfloat16>());
-  else
-    multiply(w.data<float>());
+  });
 }
 
 void CpuOps::linear_backward_input(Tensor dx, Tensor dy, Tensor w, Tensor pre, Activation activation,

@@ -1,5 +1,6 @@
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/dropout.hpp"
+#include "device/cpu/element_type.hpp"
 #include "device/cpu/norm_rows.hpp"
 #include "device/cpu/parallel.hpp"
 
@@ -13,9 +14,9 @@ void CpuOps::add_norm(Tensor sum, Tensor y, Tensor mean, Tensor rstd, Tensor x, 
   expects(y.size() == x.size() && weight.size() == width && mean.size() == x.rows());
   expects(!delta || (delta.size() == x.size() && sum.size() == x.size()));
   scratch_.reserve(width + dropout_slack);
-  const auto run = [&]<class Element>(Element* output) {
+  with_element_type(y.dtype(), [&]<class Element>(Element) {
     const NormForward<Element> norm{.sum = delta ? sum.data<float>() : nullptr,
-                                    .y = output,
+                                    .y = y.data<Element>(),
                                     .mean = mean.data<float>(),
                                     .rstd = rstd.data<float>(),
                                     .x = x.data<float>(),
@@ -27,11 +28,7 @@ void CpuOps::add_norm(Tensor sum, Tensor y, Tensor mean, Tensor rstd, Tensor x, 
                                     .dropout = plan_dropout(dropout)};
     parallel_ranges(threads_, x.rows(), 1,
                     [&](Range rows, int thread) { norm_forward(norm, rows, scratch_.of(thread)); });
-  };
-  if (y.dtype() == DType::bf16)
-    run(y.data<bfloat16>());
-  else
-    run(y.data<float>());
+  });
 }
 
 void CpuOps::add_norm_backward(Tensor dx, Tensor d_delta, Tensor d_weight, Tensor d_bias, Tensor dy,
@@ -44,10 +41,10 @@ void CpuOps::add_norm_backward(Tensor dx, Tensor d_delta, Tensor d_weight, Tenso
   scratch_.reserve(width + dropout_slack);
   partials_.reserve(blocks * 2 * stride);
   float* partial = partials_.of(0);  // (blocks, 2, stride): weight and bias gradients of each block of rows
-  const auto run = [&]<class Element>(const Element* gradient) {
+  with_element_type(dy.dtype(), [&]<class Element>(Element) {
     const NormBackward<Element> norm{.dx = dx.data<float>(),
                                      .d_delta = d_delta.data<Element>(),
-                                     .dy = gradient,
+                                     .dy = dy.data<Element>(),
                                      .sum = sum.data<float>(),
                                      .mean = mean.data<float>(),
                                      .rstd = rstd.data<float>(),
@@ -63,11 +60,7 @@ void CpuOps::add_norm_backward(Tensor dx, Tensor d_delta, Tensor d_weight, Tenso
                       scratch_.of(thread));
       }
     });
-  };
-  if (dy.dtype() == DType::bf16)
-    run(dy.data<bfloat16>());
-  else
-    run(dy.data<float>());
+  });
   const bool accumulate = write == Write::accumulate;
   parallel_ranges(threads_, width, 64, [&](Range columns, int) {
     add_partials(d_weight.data<float>(), partial, blocks, 2 * stride, columns, accumulate);

@@ -1,0 +1,106 @@
+#include "device/cpu/attention_heads.hpp"
+#include "harness.hpp"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <string>
+
+using namespace gpt;
+using namespace gpt::test;
+using reference::AttentionSizes;
+
+namespace {
+
+// sequences, positions, heads, head_size: whole tiles, odd numbers of positions, one beyond a tile.
+constexpr AttentionSizes cases[] = {{1, 1, 1, 1},  {2, 7, 3, 5},    {1, 33, 2, 20}, {1, 64, 2, 32},
+                                    {1, 65, 1, 8}, {1, 127, 1, 64}, {1, 129, 2, 17}};
+constexpr Dropout none{};
+constexpr Dropout dropping{.rate = 0.25F, .seed = 77, .step = 12, .site = 9, .first_sequence = 3};
+
+struct Results {
+  Array y, log_sum, dqkv;
+  bool intact = true;
+};
+
+/// Attention and its backward by their kernels, whose scratch holds NaN before.
+template <class Element>
+Results attend_and_return(DType type, const AttentionSizes& s, const Dropout& dropout,
+                          Bfloat16Products products, const Array& qkv, const Array& dy) {
+  const AttentionShape shape{
+      .positions = s.positions, .heads = s.heads, .head_size = s.head_size, .dropout = plan_dropout(dropout)};
+  const Guarded qkv_in(type, {s.sequences, s.positions, 3 * s.width()}, qkv);
+  const Guarded dy_in(type, {s.sequences, s.positions, s.width()}, dy);
+  const Guarded y(type, {s.sequences, s.positions, s.width()});
+  const Guarded log_sum(DType::f32, {s.sequences, s.heads, s.positions});
+  const Guarded dqkv(type, {s.sequences, s.positions, 3 * s.width()});
+  const Guarded forward_scratch(DType::f32, {attention_forward_scratch(shape)});
+  const Guarded backward_scratch(DType::f32, {attention_backward_scratch(shape)});
+  const auto data = [](const Guarded& tensor) { return Tensor(tensor).data<Element>(); };
+  const auto floats = [](const Guarded& tensor) { return Tensor(tensor).data<float>(); };
+  const Range heads{0, s.sequences * s.heads};
+  attention_forward(AttentionForward<Element>{.y = data(y),
+                                              .log_sum = floats(log_sum),
+                                              .qkv = data(qkv_in),
+                                              .shape = shape,
+                                              .products = products},
+                    heads, floats(forward_scratch));
+  attention_backward(AttentionBackward<Element>{.dqkv = data(dqkv),
+                                                .dy = data(dy_in),
+                                                .y = data(y),
+                                                .qkv = data(qkv_in),
+                                                .log_sum = floats(log_sum),
+                                                .shape = shape,
+                                                .products = products},
+                     heads, floats(backward_scratch));
+  Results results{.y = y.values(), .log_sum = log_sum.values(), .dqkv = dqkv.values()};
+  for (const Guarded* tensor : {&y, &log_sum, &dqkv, &forward_scratch, &backward_scratch})
+    results.intact = results.intact && tensor->intact();
+  return results;
+}
+
+Results attend_and_return(DType type, const AttentionSizes& s, const Dropout& dropout,
+                          Bfloat16Products products, const Array& qkv, const Array& dy) {
+  devices();  // limits the instructions, if that is asked for
+  return type == DType::bf16 ? attend_and_return<bfloat16>(type, s, dropout, products, qkv, dy)
+                             : attend_and_return<float>(type, s, dropout, products, qkv, dy);
+}
+
+}  // namespace
+
+TEST_CASE("attention needs nothing of its scratch, with pairs and with single words") {
+  for (const AttentionSizes& s : cases)
+    for (const Dropout& dropout : {none, dropping})
+      for (DType type : float_types) {
+        const int64_t elements = s.sequences * s.positions * s.width();
+        const Array qkv = rounded(random_floats(3 * elements, 1), type);
+        const Array dy = rounded(random_floats(elements, 2), type);
+        const auto expected = reference::attention(s, qkv, dropout);
+        const Array expected_dqkv = reference::attention_backward(s, dy, qkv, dropout);
+        for (Bfloat16Products products : {Bfloat16Products::best, Bfloat16Products::single}) {
+          INFO(case_name("attention", {s.sequences, s.positions, s.heads, s.head_size}), " dropout ",
+               dropout.rate, " ", std::string(name_of(type)),
+               products == Bfloat16Products::best ? std::string(" best") : std::string(" single"));
+          const Results results = attend_and_return(type, s, dropout, products, qkv, dy);
+          CHECK(max_error(results.y, expected.y) < tolerance_of(type));
+          CHECK(max_error(results.log_sum, expected.log_sum) < tolerance);
+          const GradientErrors errors = gradient_errors(s, results.dqkv, expected_dqkv);
+          const bool in_pairs = products == Bfloat16Products::best && multiplies_pairs();
+          const GradientErrors allowed = tolerance_of_gradients(type, in_pairs);
+          CHECK(errors.dq < allowed.dq);
+          CHECK(errors.dk < allowed.dk);
+          CHECK(errors.dv < allowed.dv);
+          CHECK(results.intact);
+        }
+      }
+}
+
+TEST_CASE("bfloat16 is multiplied in pairs where the processor can, unless single words are asked for") {
+  const AttentionSizes s{1, 33, 2, 20};
+  const int64_t elements = s.positions * s.width();
+  const Array qkv = random_floats(3 * elements, 1), dy = random_floats(elements, 2);
+  const Results best = attend_and_return(DType::bf16, s, {}, Bfloat16Products::best, qkv, dy);
+  const Results single = attend_and_return(DType::bf16, s, {}, Bfloat16Products::single, qkv, dy);
+  // Weights are rounded for pairs alone.
+  CHECK((best.y != single.y) == multiplies_pairs());
+  CHECK((best.dqkv != single.dqkv) == multiplies_pairs());
+}
