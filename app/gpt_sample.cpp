@@ -118,7 +118,7 @@ struct Pace {
 
   template <class Work>
   void time(int64_t more, const Work& work) {
-    const Stopwatch watch;
+    const gpt::Stopwatch watch;
     work();
     seconds += watch.seconds();
     tokens += more;

@@ -26,6 +26,7 @@ struct Generator::Impl {
   // say.
   TensorBuffer x, middle, normed, mean, rstd, qkv, attended, branch, expanded_pre, expanded;
   TensorBuffer logits;  // f32
+  TensorBuffer inputs;  // (rows) i32: `fresh` on the device
   std::vector<float> host_logits;
   std::vector<std::vector<int32_t>> tokens;  // whole sequences, all of one length
   std::vector<int32_t> fresh;                // those that are being read, sequence by sequence
@@ -62,6 +63,7 @@ struct Generator::Impl {
     expanded_pre = TensorBuffer(device, dtype, {rows, 4 * width});
     expanded = TensorBuffer(device, dtype, {rows, 4 * width});
     logits = TensorBuffer(device, DType::f32, {sequences, model.padded_vocabulary()});
+    inputs = TensorBuffer(device, DType::i32, {rows});
   }
 
   int64_t sequences() const { return std::ssize(tokens); }
@@ -73,19 +75,22 @@ struct Generator::Impl {
     const int64_t n = length() - first, count = which.size(), rows = count * n;
     const int64_t position = first - window_start;
     expects(n >= 1 && position + n <= config.context && (n == 1 || count == 1));
+    queue->synchronize();  // what was read before may still be on its way out of `fresh`
     fresh.clear();
     for (int64_t s = which.begin; s < which.end; ++s) {
       const auto& sequence = tokens[static_cast<size_t>(s)];
       fresh.insert(fresh.end(), sequence.begin() + first, sequence.end());
     }
+    const Tensor device_tokens = inputs->slice({0, rows});
+    queue->copy(device_tokens, Tensor(fresh.data(), DType::i32, {rows}));
     const auto part = [&](const TensorBuffer& buffer) {
       return buffer->slice({0, rows}).view({count, n, buffer->columns()});
     };
     const Tensor stream = part(x), mid = part(middle), norm = part(normed), added = part(branch);
     const Tensor means = mean->slice({0, rows}), rstds = rstd->slice({0, rows});
 
-    ops.embed(stream, Tensor(fresh.data(), DType::i32, {count, n}), weights.embedding, weights.positions,
-              position, {}, *queue);
+    ops.embed(stream, device_tokens.view({count, n}), weights.embedding, weights.positions, position, {},
+              *queue);
     for (size_t layer = 0; layer < caches.size(); ++layer) {
       const BlockViews& w = weights.blocks[layer];
       ops.add_norm(layer == 0 ? Tensor{} : stream, norm, means, rstds, layer == 0 ? stream : mid,

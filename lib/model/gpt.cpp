@@ -1,6 +1,6 @@
 #include "model/gpt.hpp"
 
-#include "base/contracts.hpp"
+#include "base/error.hpp"
 #include "model/activations.hpp"
 #include "model/model_views.hpp"
 
@@ -43,19 +43,33 @@ struct Gpt::Impl {
   Layout layout;
   Ops& ops;
   Recompute recompute;
+  int64_t max_sequences;
   ModelViews weights, gradients;
   Activations activations;
 
-  Impl(const GptConfig& model, Device& device, int64_t max_sequences, const FlatParameters& parameters,
+  Impl(const GptConfig& model, Device& device, int64_t most_sequences, const FlatParameters& parameters,
        Recompute repeated)
       : config(model),
         layout(model),
         ops(device.ops()),
         recompute(repeated),
+        max_sequences(most_sequences),
         weights(make_views(layout, model, parameters.matrices, parameters.vectors)),
         gradients(views_of_gradients(layout, model, parameters.gradients)),
         activations(model, device, max_sequences, parameters.matrices.dtype(), recompute,
                     static_cast<bool>(parameters.gradients)) {}
+
+  /// Always on, since release builds would read and write beyond activations otherwise.
+  void check_shape(const Batch& batch) const {
+    for (const Tensor& tokens : {batch.inputs, batch.targets})
+      validate(
+          tokens.rank() == 2 && tokens.dim(0) >= 1 && tokens.dim(0) <= max_sequences &&
+              tokens.dim(0) == batch.inputs.dim(0) && tokens.dim(1) == config.context,
+          ExitCode::failed,
+          "a batch of {} tokens in rows of {}: this model takes 1 to {} sequences of {} tokens, inputs and "
+          "targets alike",
+          tokens.size(), tokens.rank() == 0 ? 0 : tokens.columns(), max_sequences, config.context);
+  }
 
   /// The norm before a block's attention, of its input.
   void norm_input(size_t layer, const Pass& pass) {
@@ -113,7 +127,6 @@ struct Gpt::Impl {
   void forward(const Tensor& tokens, const Pass& pass, SectionListener& listener) {
     Activations& a = activations;
     const int64_t n = pass.sequences;
-    expects(tokens.dim(1) == config.context);
     const Tensor branch = rows_of(a.branch, n);
 
     listener.before_use(layout.embedding_section());
@@ -234,6 +247,7 @@ int64_t Gpt::activation_bytes() const { return impl_->activations.bytes; }
 void Gpt::train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, SectionListener& listener,
                 Queue& queue) {
   Impl& model = *impl_;
+  model.check_shape(batch);
   const Pass pass(batch,
                   {.rate = model.config.dropout,
                    .seed = micro.dropout_seed,
@@ -250,6 +264,7 @@ void Gpt::train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, Sec
 
 void Gpt::evaluate(const Batch& batch, Tensor loss_sum, SectionListener& listener, Queue& queue) {
   Impl& model = *impl_;
+  model.check_shape(batch);
   const Pass pass(batch, {}, queue);
   model.forward(batch.inputs, pass, listener);
   model.ops.classifier(loss_sum, {}, {}, model.matrix_of(model.activations.normed, pass),
@@ -259,6 +274,7 @@ void Gpt::evaluate(const Batch& batch, Tensor loss_sum, SectionListener& listene
 
 void Gpt::logits(Tensor out, const Batch& batch, Queue& queue) {
   Impl& model = *impl_;
+  model.check_shape(batch);
   const Pass pass(batch, {}, queue);
   SectionListener nobody;
   model.forward(batch.inputs, pass, nobody);

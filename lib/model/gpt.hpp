@@ -29,9 +29,10 @@ struct FlatParameters {
 /// All of it in f32. @param weights  of all elements
 FlatParameters parameters_in(const Layout& layout, Tensor weights, Tensor gradients);
 
-/// Sequences on the device.
+/// Sequences on the device. T is the model's context, no less: pad a shorter sequence behind its end, which
+/// changes nothing of the positions before.
 struct Batch {
-  Tensor inputs;               ///< (B,T) i32
+  Tensor inputs;               ///< (B,T) i32, up to max_sequences of the model
   Tensor targets;              ///< (B,T) i32, one token ahead
   int64_t first_sequence = 0;  ///< index of the first in the global batch: dropout draws from it
 };
@@ -45,7 +46,8 @@ struct MicroStep {
 };
 
 /// Forward and backward of a GPT over flat buffers; owns activations for `max_sequences` sequences, which
-/// have the dtype of `parameters.matrices`. Knows no ranks and no backend.
+/// have the dtype of `parameters.matrices`. Knows no ranks and no backend. Whatever takes a Batch throws
+/// Error for one of another shape.
 class Gpt {
 public:
   /// @param recompute  changes memory and time, no bits

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace gpt::test {
@@ -15,10 +18,16 @@ namespace gpt::test {
 /// A model in training with the oracle's initial weights.
 class Trainee {
 public:
-  Trainee(const Oracle& oracle, int threads)
-      : oracle_(oracle), config_(oracle.config()), layout_(config_), device_(make_cpu_device(threads)) {
+  /// @param type  of activations and of the matrices that the model reads: rounded from f32 for bf16
+  Trainee(const Oracle& oracle, int threads, DType type = DType::f32)
+      : oracle_(oracle),
+        type_(type),
+        config_(oracle.config()),
+        layout_(config_),
+        device_(make_cpu_device(threads)) {
     for (const Parameter& parameter : layout_.all())
       put(weights_, parameter, oracle.floats("weights/" + parameter.name));
+    if (half_) device_->ops().cast(*half_, weights_->flat(layout_.matrices()), *queue_);
   }
 
   const GptConfig& config() const { return config_; }
@@ -27,10 +36,12 @@ public:
   int64_t positions() const { return sequences() * config_.context; }
 
   std::vector<float> logits(const std::vector<int32_t>& inputs) {
-    TensorBuffer out(*device_, DType::f32, {sequences(), config_.context, config_.padded_vocabulary()});
+    const TensorBuffer out(*device_, type_, {sequences(), config_.context, config_.padded_vocabulary()});
+    const TensorBuffer wide(*device_, DType::f32, {out->size()});
     const Batch batch = upload(inputs, inputs, {0, sequences()});
     gpt_.logits(out, batch, *queue_);
-    const std::vector<float> padded = download(out);
+    if (type_ != DType::f32) device_->ops().cast(wide, out->flat({0, out->size()}), *queue_);
+    const std::vector<float> padded = download(type_ == DType::f32 ? *out : *wide);
     std::vector<float> result;
     for (int64_t row = 0; row < positions(); ++row) {
       const auto first = padded.begin() + row * config_.padded_vocabulary();
@@ -62,8 +73,8 @@ public:
     Ops& ops = device_->ops();
     ops.square_sums(sums_, gradients_, *queue_);
     ops.clip_scale(scalars_, sums_, oracle_.real("clip"), *queue_);
-    adamw(layout_.matrices(), step, lr, oracle_.real("weight_decay"));
-    adamw(layout_.vectors(), step, lr, 0.0);
+    adamw(layout_.matrices(), half(), step, lr, oracle_.real("weight_decay"));
+    adamw(layout_.vectors(), {}, step, lr, 0.0);
     return scalar(StepScalar::grad_norm);
   }
 
@@ -118,25 +129,39 @@ private:
         .inputs = move(inputs_, inputs), .targets = move(targets_, targets), .first_sequence = range.begin};
   }
 
-  void adamw(Range range, int64_t step, float lr, double decay) {
+  void adamw(Range range, Tensor rounded, int64_t step, float lr, double decay) {
     const AdamWStep settings = {.lr = lr,
                                 .beta1 = static_cast<float>(oracle_.real("beta1")),
                                 .beta2 = static_cast<float>(oracle_.real("beta2")),
                                 .eps = static_cast<float>(oracle_.real("eps")),
                                 .weight_decay = static_cast<float>(decay),
                                 .step = step};
-    device_->ops().adamw(weights_->flat(range), {}, m_->flat(range), v_->flat(range), gradients_->flat(range),
-                         scalars_, settings, *queue_);
+    device_->ops().adamw(weights_->flat(range), rounded, m_->flat(range), v_->flat(range),
+                         gradients_->flat(range), scalars_, settings, *queue_);
+  }
+
+  /// What is rounded from the matrices; empty where the model reads these.
+  Tensor half() const { return half_ ? Tensor(*half_) : Tensor{}; }
+
+  FlatParameters parameters() const {
+    FlatParameters all = parameters_in(layout_, weights_, gradients_);
+    if (half_) all.matrices = half();
+    return all;
   }
 
   TensorBuffer flat_buffer() { return {*device_, DType::f32, {layout_.size()}}; }
 
   const Oracle& oracle_;
+  DType type_;
   GptConfig config_;
   Layout layout_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_ = device_->make_queue();
   TensorBuffer weights_ = flat_buffer(), gradients_ = flat_buffer(), m_ = flat_buffer(), v_ = flat_buffer();
+  std::optional<TensorBuffer> half_ =
+      type_ == DType::f32 ? std::nullopt
+                          : std::optional<TensorBuffer>(std::in_place, *device_, type_,
+                                                        std::initializer_list{layout_.matrices().size()});
   TensorBuffer sums_{*device_, DType::f64, {layout_.size() / Layout::block}};
   TensorBuffer scalars_{*device_, DType::f64, {static_cast<int64_t>(StepScalar::count)}};
   TensorBuffer inputs_{*device_, DType::i32, {sequences(), config_.context}};
@@ -146,7 +171,7 @@ private:
     void after_gradients(int64_t) override {}
   };
   Silent silent_;
-  Gpt gpt_{config_, *device_, sequences(), parameters_in(layout_, weights_, gradients_)};
+  Gpt gpt_{config_, *device_, sequences(), parameters()};
 };
 
 }  // namespace gpt::test

@@ -1,11 +1,13 @@
 #include "model/generator.hpp"
 
 #include "base/philox.hpp"
+#include "support/watchful_device.hpp"
 #include "train/weights.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
+#include <span>
 #include <vector>
 
 using namespace gpt;
@@ -145,4 +147,23 @@ TEST_CASE("a sequence has the same tokens and logits whatever their number") {
     }
     CHECK(same_bits);
   }
+}
+
+TEST_CASE("tokens are read from the device's memory, and stay on the host until they have arrived there") {
+  test::WatchfulDevice device;
+  const Layout layout(small);
+  const TensorBuffer weights(device, DType::f32, {layout.size()});
+  initialize_weights(layout, small, 7, weights);
+  constexpr int64_t sequences = 3;
+  Generator generator(small, device, parameters_in(layout, weights, {}), small.vocabulary, sequences);
+  generator.start(some_tokens(small.context), {.temperature = 1.5, .seed = 11}, 0, sequences);
+  CHECK(device.tokens_uploaded == small.context);
+  const std::span<const int32_t> drawn = generator.next();
+  CHECK(drawn[0] != drawn[1]);  // else a token may be overwritten with itself
+  generator.logits();           // the context is full: the last half of each sequence is read again
+  CHECK(device.tokens_uploaded == small.context + sequences * (small.context / 2));
+  generator.next();
+  generator.logits();
+  CHECK(device.tokens_uploaded == small.context + sequences * (small.context / 2 + 1));
+  CHECK(device.changed_too_early == 0);
 }
