@@ -52,10 +52,13 @@ HWY_INLINE void for_vectors(int64_t begin, int64_t end, const Whole& whole, cons
 /// e^x, relative error below 2e-7; x is clamped to [−87.3, 88.3], NaN stays NaN. Reduction by Cody and Waite
 /// (1980) to |r| ≤ ln(2)/2, Taylor polynomial of degree 7.
 HWY_INLINE Vector exponential(Vector x) {
-  const hn::RebindToSigned<FloatTag> integer_tag;
   // The constant first: x86 answers with the second operand when one is NaN.
   x = hn::Min(broadcast(88.3F), hn::Max(broadcast(-87.3F), x));
-  const Vector n = hn::Round(hn::Mul(x, broadcast(1.44269504F)));
+  // Rounded by the addition: what is added leaves no room for digits behind the point, and n + 127, the
+  // exponent of 2^n, stands in the lowest bits. Conversions to integers and back take longer.
+  const Vector shift = broadcast(12582912.0F + 127.0F);  // 1.5·2²³ + 127
+  const Vector shifted = hn::MulAdd(x, broadcast(1.44269504F), shift);
+  const Vector n = hn::Sub(shifted, shift);
   Vector r = hn::NegMulAdd(n, broadcast(0.693145752F), x);
   r = hn::NegMulAdd(n, broadcast(1.42860677e-6F), r);
   Vector p = broadcast(1.0F / 5040);
@@ -66,8 +69,8 @@ HWY_INLINE Vector exponential(Vector x) {
   p = hn::MulAdd(p, r, broadcast(0.5F));
   p = hn::MulAdd(p, r, broadcast(1.0F));
   p = hn::MulAdd(p, r, broadcast(1.0F));
-  const auto exponent = hn::Add(hn::ConvertTo(integer_tag, n), hn::Set(integer_tag, 127));
-  return hn::Mul(p, hn::BitCast(float_tag, hn::ShiftLeft<23>(exponent)));
+  const hn::RebindToUnsigned<FloatTag> words;
+  return hn::Mul(p, hn::BitCast(float_tag, hn::ShiftLeft<23>(hn::BitCast(words, shifted))));
 }
 
 /// 1/x of x from 1 on, relative error below 4e-7; 0 where that is below 2^-126. On x86 an estimate with a
