@@ -65,17 +65,17 @@ HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
 
 /// weights p = exp(score − log_sum), times the dropout factor for the sum that gave y;
 /// d_score = p·(factor·d_weight − dy·y) (Dao et al. 2022, algorithm 4).
-template <class Words, bool kDiagonal>
+template <class Words>
 HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& tile, const float* factors,
                                    float scale) {
   for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector log_sum = load(s.log_sum + q);
     const Vector dy_dot_y = load(s.dy_dot_y + q);
-    const auto differentiate = [&](int64_t k) HWY_ATTR {
+    const auto differentiate = [&](int64_t k, auto masked) HWY_ATTR {
       const int64_t place = k * attention_tile + q;
       Vector weight = exponential(hn::Sub(scaled_score<Words>(load(s.scores + place), scale), log_sum));
-      if constexpr (kDiagonal) weight = hn::IfThenElseZero(may_see(q, k), weight);
+      if constexpr (masked) weight = hn::IfThenElseZero(may_see(q, k), weight);
       Vector d_weight = load(s.weights + place);
       Vector kept = weight;
       if (factors != nullptr) {
@@ -84,18 +84,19 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
         kept = hn::Mul(weight, factor);
       }
       Vector d_score = hn::Mul(weight, hn::Sub(d_weight, dy_dot_y));
-      if constexpr (kDiagonal) d_score = hn::IfThenElseZero(may_see(q, k), d_score);
+      if constexpr (masked) d_score = hn::IfThenElseZero(may_see(q, k), d_score);
       // In place: what is shorter than a float falls on queries that are done.
       Words::store_by_query(kept, s.weights + k * attention_tile, q);
       if constexpr (Words::terms > 1) Words::store_by_query(d_score, s.scores + k * attention_tile, q);
       return d_score;
     };
-    for (int64_t k = 0; k < keys; k += Words::terms) {
+    for_keys<Words::terms>(tile.keys_of_all(q), keys, [&](int64_t k, auto masked) HWY_ATTR {
       Vector d_scores[Words::terms];
-      d_scores[0] = differentiate(k);
-      if constexpr (Words::terms > 1) d_scores[1] = k + 1 < keys ? differentiate(k + 1) : broadcast(0.0F);
+      d_scores[0] = differentiate(k, masked);
+      if constexpr (Words::terms > 1)
+        d_scores[1] = k + 1 < keys ? differentiate(k + 1, masked) : broadcast(0.0F);
       Words::store_by_key(d_scores, s.summed_scores + k * attention_tile + q);
-    }
+    });
   }
 }
 
@@ -140,10 +141,7 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
       score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
       score_product<Words>(s.weights, tile, s.values + key * padded / Words::terms, s.dy_transposed, shape);
       const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
-      if (tile.diagonal())
-        differentiate_tile<Words, true>(s, tile, factors, scale);
-      else
-        differentiate_tile<Words, false>(s, tile, factors, scale);
+      differentiate_tile<Words>(s, tile, factors, scale);
       sum_over_queries<Words>(s.d_values + key * padded, tile, s.weights, s.dy, shape);
       sum_over_queries<Words>(s.d_keys + key * padded, tile, s.scores, s.queries, shape);
       sum_over_keys<Words>(s.d_queries, tile, s.summed_scores, s.summed_keys + key / Words::terms * padded,

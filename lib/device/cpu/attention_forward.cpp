@@ -24,8 +24,8 @@ struct RunningSoftmax {
 };
 
 /// Turns scores into weights relative to the largest score so far, times the dropout factors where there are
-/// any. kDiagonal: keys behind the query get weight zero.
-template <class Words, bool kDiagonal>
+/// any. In a diagonal tile keys behind the query get weight zero.
+template <class Words>
 HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const float* factors, float scale,
                                   RunningSoftmax& softmax) {
   const auto score_at = [&](int64_t place)
@@ -34,25 +34,27 @@ HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const fl
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector before = load(softmax.largest + q);
     Vector largest = before;
-    for (int64_t k = 0; k < keys; ++k) {
+    const int64_t seen_by_all = tile.keys_of_all(q);
+    for_keys<1>(seen_by_all, keys, [&](int64_t k, auto masked) HWY_ATTR {
       const Vector score = score_at(k * attention_tile + q);
-      largest = hn::Max(largest, kDiagonal ? hn::IfThenElse(may_see(q, k), score, before) : score);
-    }
+      largest = hn::Max(largest, masked ? hn::IfThenElse(may_see(q, k), score, before) : score);
+    });
     const Vector rescale = exponential(hn::Sub(before, largest));
     Vector sum = hn::Mul(load(softmax.sum + q), rescale);
-    const auto exponentiate = [&](int64_t k) HWY_ATTR {
+    const auto exponentiate = [&](int64_t k, auto masked) HWY_ATTR {
       const int64_t place = k * attention_tile + q;
       Vector weight = exponential(hn::Sub(score_at(place), largest));
-      if constexpr (kDiagonal) weight = hn::IfThenElseZero(may_see(q, k), weight);
+      if constexpr (masked) weight = hn::IfThenElseZero(may_see(q, k), weight);
       sum = hn::Add(sum, weight);
       return factors == nullptr ? weight : hn::Mul(weight, load(factors + place));
     };
-    for (int64_t k = 0; k < keys; k += Words::terms) {
+    for_keys<Words::terms>(seen_by_all, keys, [&](int64_t k, auto masked) HWY_ATTR {
       Vector weights[Words::terms];
-      weights[0] = exponentiate(k);
-      if constexpr (Words::terms > 1) weights[1] = k + 1 < keys ? exponentiate(k + 1) : broadcast(0.0F);
+      weights[0] = exponentiate(k, masked);
+      if constexpr (Words::terms > 1)
+        weights[1] = k + 1 < keys ? exponentiate(k + 1, masked) : broadcast(0.0F);
       Words::store_by_key(weights, scores + k * attention_tile + q);
-    }
+    });
     store(largest, softmax.largest + q);
     store(sum, softmax.sum + q);
     store(rescale, softmax.rescale + q);
@@ -107,10 +109,7 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
       const ScoreTile tile{first, key, queries, std::min(attention_tile, shape.positions - key)};
       score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
       const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
-      if (tile.diagonal())
-        exponentiate_tile<Words, true>(s.scores, tile, factors, scale, softmax);
-      else
-        exponentiate_tile<Words, false>(s.scores, tile, factors, scale, softmax);
+      exponentiate_tile<Words>(s.scores, tile, factors, scale, softmax);
       if (key > 0)
         for (int64_t i = 0; i < queries; ++i) scale_row(s.output + i * padded, softmax.rescale[i], padded);
       sum_over_keys<Words>(s.output, tile, s.scores, s.values + key / Words::terms * padded, shape, key > 0);

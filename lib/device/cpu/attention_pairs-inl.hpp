@@ -17,8 +17,7 @@ namespace gpt::HWY_NAMESPACE {
 /// Words of two bfloat16, neighbours along the axis that a product sums over. Weights are rounded to
 /// bfloat16; products and sums are f32.
 ///
-/// Two instructions stand in assembly: Highway 1.0 does not know them, and the compiler inlines no intrinsic
-/// of a processor beyond a kernel's own instruction set.
+/// The product stands in assembly for the reason of ProcessorRounding.
 struct PairWords {
   static constexpr int64_t terms = 2;
   /// A scaled query would be rounded once more: scores are scaled instead.
@@ -64,26 +63,16 @@ struct PairWords {
 
   static HWY_INLINE void store_by_key(const Vector (&weights)[terms], float* place) {
     const hn::RebindToUnsigned<FloatTag> words;
-    const auto lower = hn::PromoteTo(words, halves_of(weights[0]));
-    const auto upper = hn::PromoteTo(words, halves_of(weights[1]));
+    const auto lower = hn::PromoteTo(words, ProcessorRounding::halves_of(weights[0]));
+    const auto upper = hn::PromoteTo(words, ProcessorRounding::halves_of(weights[1]));
     store(hn::BitCast(float_tag, hn::Or(lower, hn::ShiftLeft<16>(upper))), place);
   }
 
   static HWY_INLINE void store_by_query(Vector weights, float* row, int64_t q) {
-    hn::StoreU(halves_of(weights), half_tag, reinterpret_cast<uint16_t*>(row) + q);
+    ProcessorRounding::store(weights, reinterpret_cast<bfloat16*>(row) + q);
   }
 
 private:
-  using HalfTag = hn::Rebind<uint16_t, FloatTag>;
-  static constexpr HalfTag half_tag{};
-
-  /// Rounded to nearest, ties to even.
-  static HWY_INLINE hn::Vec<HalfTag> halves_of(Vector v) {
-    hn::Vec<HalfTag> halves;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(halves.raw) : "v"(v.raw));
-    return halves;
-  }
-
   /// Of values that are bfloat16 already.
   static HWY_INLINE Vector interleave(Vector lower, Vector upper) {
     const hn::RebindToUnsigned<FloatTag> words;

@@ -12,6 +12,7 @@
 #include "device/cpu/tile_product-inl.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -30,6 +31,8 @@ struct ScoreTile {
 
   bool diagonal() const { return first_query == first_key; }
   int64_t padded_queries() const { return round_up(queries, lanes); }
+  /// Keys that all queries from `begin` on may see.
+  int64_t keys_of_all(int64_t begin) const { return diagonal() ? std::min(keys, begin) : keys; }
   /// Keys that the queries [.., end) of the tile may see, rounded up to the causal group.
   int64_t keys_before(int64_t end) const {
     return diagonal() ? std::min(keys, round_up(end, causal_group)) : keys;
@@ -154,6 +157,14 @@ HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float*
 /// Lanes whose query may see `key`, both counted inside a diagonal tile.
 HWY_INLINE hn::Mask<FloatTag> may_see(int64_t first_query, int64_t key) {
   return hn::Ge(hn::Iota(float_tag, static_cast<float>(first_query)), broadcast(static_cast<float>(key)));
+}
+
+/// Calls work(k, masked) for every kTerms-th key of [0, keys): from `seen_by_all` on, a multiple of kTerms or
+/// `keys`, `masked` is std::true_type, for the lanes' queries have to be told apart.
+template <int64_t kTerms, class Work>
+HWY_INLINE void for_keys(int64_t seen_by_all, int64_t keys, const Work& work) {
+  for (int64_t k = 0; k < seen_by_all; k += kTerms) work(k, std::false_type());
+  for (int64_t k = seen_by_all; k < keys; k += kTerms) work(k, std::true_type());
 }
 
 /// Scratch for the dropout of a tile: factors by query, by key, and of one row.

@@ -52,6 +52,43 @@ HWY_INLINE void store_n(Vector v, bfloat16* p, int64_t n) {
   std::memcpy(p, part, static_cast<size_t>(n) * sizeof(bfloat16));
 }
 
+/// Rounds what a kernel stores as bfloat16 by store(); other elements need no rounding.
+struct PortableRounding {
+  template <class Element>
+  static HWY_INLINE void store(Vector v, Element* p) {
+    HWY_NAMESPACE::store(v, p);
+  }
+};
+
+#if HWY_TARGET <= HWY_AVX3
+
+/// By the instruction of processors with AVX512_BF16, to the same bits but for subnormal numbers, which it
+/// takes for zero, as threads that compute do. In assembly: Highway 1.0 does not know it, and the compiler
+/// inlines no intrinsic of a processor beyond a kernel's own instruction set.
+struct ProcessorRounding {
+  using HalfTag = hn::Rebind<uint16_t, FloatTag>;
+
+  static HWY_INLINE hn::Vec<HalfTag> halves_of(Vector v) {
+    hn::Vec<HalfTag> halves;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(halves.raw) : "v"(v.raw));
+    return halves;
+  }
+  static HWY_INLINE void store(Vector v, bfloat16* p) {
+    hn::StoreU(halves_of(v), HalfTag(), reinterpret_cast<uint16_t*>(p));
+  }
+};
+
+#endif
+
+/// work(Rounding) with the fastest that this processor has.
+template <class Work>
+HWY_INLINE void with_rounding_to_bfloat16(const Work& work) {
+#if HWY_TARGET <= HWY_AVX3
+  if (__builtin_cpu_supports("avx512bf16")) return work(ProcessorRounding());
+#endif
+  work(PortableRounding());
+}
+
 HWY_INLINE Vector round_to_bfloat16(Vector v) {
   const hn::RebindToUnsigned<FloatTag> words;
   return hn::BitCast(float_tag, hn::And(rounded_words(v), hn::Set(words, 0xFFFF0000)));

@@ -29,29 +29,33 @@ HWY_INLINE Vector gelu_slope(Vector x) {
   return hn::MulAdd(hn::Mul(hn::Mul(x, gate), hn::Sub(one, gate)), slope, gate);
 }
 
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void gelu_of(Element* y, const Element* x, int64_t size) {
   const auto value = [](Vector v) HWY_ATTR { return hn::Mul(v, gelu_gate(v)); };
   for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(value(load(x + i)), y + i); },
+      0, size, [&](int64_t i) HWY_ATTR { Rounding::store(value(load(x + i)), y + i); },
       [&](int64_t i, int64_t n) HWY_ATTR { store_n(value(load_n(x + i, n)), y + i, n); });
 }
 
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void multiply_by_gelu_slope_of(Element* d, const Element* x, int64_t size) {
   for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(hn::Mul(load(d + i), gelu_slope(load(x + i))), d + i); },
+      0, size,
+      [&](int64_t i) HWY_ATTR { Rounding::store(hn::Mul(load(d + i), gelu_slope(load(x + i))), d + i); },
       [&](int64_t i, int64_t n)
           HWY_ATTR { store_n(hn::Mul(load_n(d + i, n), gelu_slope(load_n(x + i, n))), d + i, n); });
 }
 
-void gelu_f32(float* y, const float* x, int64_t size) { gelu_of(y, x, size); }
-void gelu_bf16(bfloat16* y, const bfloat16* x, int64_t size) { gelu_of(y, x, size); }
+void gelu_f32(float* y, const float* x, int64_t size) { gelu_of<PortableRounding>(y, x, size); }
+void gelu_bf16(bfloat16* y, const bfloat16* x, int64_t size) {
+  with_rounding_to_bfloat16([&]<class Rounding>(Rounding) HWY_ATTR { gelu_of<Rounding>(y, x, size); });
+}
 void multiply_by_gelu_slope_f32(float* d, const float* x, int64_t size) {
-  multiply_by_gelu_slope_of(d, x, size);
+  multiply_by_gelu_slope_of<PortableRounding>(d, x, size);
 }
 void multiply_by_gelu_slope_bf16(bfloat16* d, const bfloat16* x, int64_t size) {
-  multiply_by_gelu_slope_of(d, x, size);
+  with_rounding_to_bfloat16([&]<class Rounding>(Rounding)
+                                HWY_ATTR { multiply_by_gelu_slope_of<Rounding>(d, x, size); });
 }
 
 void add_to_simd(float* y, const float* x, int64_t size) {
