@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import DAMAGED, USAGE, SystemTest, run
+from harness import BAD_NUMBERS, DAMAGED, USAGE, SystemTest, run
 
 
 class Sampling(SystemTest):
@@ -167,6 +167,15 @@ class Sampling(SystemTest):
         done = run("gpt_sample", "--checkpoint", gone, "--prompt", "a")
         self.assertIn(done.code, (USAGE, DAMAGED), str(done))
         self.assertIn(gone.name, done.text)
+
+    def test_a_model_whose_logits_are_not_finite(self):
+        """Decay by nearly 10⁹ a step: after two steps, which are still saved, products leave f32."""
+        out = self.path("run")
+        done = self.start(self.data, out, steps=3, save_every=1, lr=9e5, weight_decay=999, warmup=0)
+        self.assertEqual(done.code, BAD_NUMBERS, str(done))
+        for more in (("--temperature", 0), ("--top-k", 3)):
+            drawn = run("gpt_sample", "--checkpoint", out, "--prompt", "the ", "--tokens", 5, *more)
+            self.assert_refused(drawn, BAD_NUMBERS, "logit of token", "--checkpoint")
 
     def test_a_failing_sample_at_the_end_loses_no_model(self):
         out = self.path("run")

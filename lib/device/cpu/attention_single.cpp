@@ -1,16 +1,13 @@
 #include "device/cpu/attention_heads.hpp"
 #include "device/cpu/prefetch.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 // clang-format off: the kernels' headers must follow the one that repeats this file for each instruction set
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/attention_single.cpp"
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/bfloat16-inl.hpp"
+#include "device/cpu/elements-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -36,21 +33,11 @@ HWY_INLINE void score(const AttentionSingle<Element>& attention, const Element* 
 }
 
 /// x = exp(x − max x); returns the sum.
-HWY_INLINE float exponentiate(float* x, int64_t size) {
-  const Vector most = broadcast(*std::max_element(x, x + size));
-  Vector sum = broadcast(0.0F);
+HWY_INLINE float softmax_terms(float* x, int64_t size) {
+  const Vector most = broadcast(largest_element(x, size));
+  const Vector sum = exponentiate(x, x, size, [&](Vector v) HWY_ATTR { return hn::Sub(v, most); });
   float rest = 0.0F;
-  for_vectors(
-      0, size,
-      [&](int64_t i) HWY_ATTR {
-        const Vector e = exponential(hn::Sub(load(x + i), most));
-        store(e, x + i);
-        sum = hn::Add(sum, e);
-      },
-      [&](int64_t i, int64_t n) HWY_ATTR {
-        store_n(exponential(hn::Sub(load_n(x + i, n), most)), x + i, n);
-        for (int64_t k = i; k < i + n; ++k) rest += x[k];
-      });
+  for (int64_t i = size - size % lanes; i < size; ++i) rest += x[i];
   return sum_lanes(sum) + rest;
 }
 
@@ -75,7 +62,7 @@ HWY_INLINE void attend_to_all(const AttentionSingle<Element>& attention, float* 
   int64_t k = 0;
   for (; k + 4 <= count; k += 4) score<4>(attention, attention.keys + k * size, scores + k);
   for (; k < count; ++k) score<1>(attention, attention.keys + k * size, scores + k);
-  const Vector inverse = broadcast(1.0F / exponentiate(scores, count));
+  const Vector inverse = broadcast(1.0F / softmax_terms(scores, count));
   int64_t d = 0;
   // Four sums that do not wait for each other.
   for (; d + 4 * lanes <= size; d += 4 * lanes) add_values<4>(attention, scores, d, inverse);

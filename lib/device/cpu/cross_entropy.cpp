@@ -11,25 +11,10 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/bfloat16-inl.hpp"
-#include "device/cpu/simd-inl.hpp"
+#include "device/cpu/elements-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
-
-template <class Element>
-HWY_INLINE float largest(const Element* x, int64_t size) {
-  Vector even = broadcast(static_cast<float>(x[0]));
-  Vector odd = even;
-  int64_t i = 0;
-  for (; i + 2 * lanes <= size; i += 2 * lanes) {
-    even = hn::Max(even, load(x + i));
-    odd = hn::Max(odd, load(x + i + lanes));
-  }
-  float result = max_lanes(hn::Max(even, odd));
-  for (; i < size; ++i) result = std::max(result, static_cast<float>(x[i]));
-  return result;
-}
 
 /// Σ exp(x − shift); the terms are left in x where it may be written.
 template <class Element>
@@ -62,7 +47,7 @@ HWY_INLINE double sum_exponentials(Element* x, float shift, int64_t size) {
 
 template <class Element>
 HWY_INLINE double cross_entropy_of(const Element* logits, int64_t vocabulary, int64_t target) {
-  const float most = largest(logits, vocabulary);
+  const float most = largest_element(logits, vocabulary);
   const double sum = sum_exponentials(logits, most, vocabulary);
   return std::log(sum) + static_cast<double>(most) - static_cast<double>(static_cast<float>(logits[target]));
 }
@@ -70,7 +55,7 @@ HWY_INLINE double cross_entropy_of(const Element* logits, int64_t vocabulary, in
 template <class Element>
 HWY_INLINE double cross_entropy_gradient_of(Element* logits, int64_t vocabulary, int64_t padded,
                                             int64_t target, float scale) {
-  const float most = largest(logits, vocabulary);
+  const float most = largest_element(logits, vocabulary);
   const auto target_logit = static_cast<double>(static_cast<float>(logits[target]));
   // The target is summed apart from the others: p − 1 is −Σ others/sum, which p near 1 would round away.
   logits[target] = Element(-std::numeric_limits<float>::infinity());

@@ -6,8 +6,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/bfloat16-inl.hpp"
-#include "device/cpu/simd-inl.hpp"
+#include "device/cpu/elements-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -58,27 +57,11 @@ void multiply_by_gelu_slope_bf16(bfloat16* d, const bfloat16* x, int64_t size) {
                                 HWY_ATTR { multiply_by_gelu_slope_of<Rounding>(d, x, size); });
 }
 
-void add_to_simd(float* y, const float* x, int64_t size) {
-  for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(hn::Add(load(y + i), load(x + i)), y + i); },
-      [&](int64_t i, int64_t n) HWY_ATTR { store_n(hn::Add(load_n(y + i, n), load_n(x + i, n)), y + i, n); });
+void add_arrays_simd(float* out, const float* a, const float* b, int64_t size) {
+  add_elements(out, a, b, size);
 }
-
-void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) {
-  for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(load(x + i), y + i); },
-      [&](int64_t i, int64_t n) {
-        for (int64_t k = i; k < i + n; ++k) y[k] = bfloat16(x[k]);
-      });
-}
-
-void widen_bfloat16_simd(float* y, const bfloat16* x, int64_t size) {
-  for_vectors(
-      0, size, [&](int64_t i) HWY_ATTR { store(load(x + i), y + i); },
-      [&](int64_t i, int64_t n) {
-        for (int64_t k = i; k < i + n; ++k) y[k] = static_cast<float>(x[k]);
-      });
-}
+void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) { convert_elements(y, x, size); }
+void widen_bfloat16_simd(float* y, const bfloat16* x, int64_t size) { convert_elements(y, x, size); }
 
 }  // namespace gpt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -90,7 +73,7 @@ HWY_EXPORT(gelu_f32);
 HWY_EXPORT(gelu_bf16);
 HWY_EXPORT(multiply_by_gelu_slope_f32);
 HWY_EXPORT(multiply_by_gelu_slope_bf16);
-HWY_EXPORT(add_to_simd);
+HWY_EXPORT(add_arrays_simd);
 HWY_EXPORT(round_to_bfloat16_simd);
 HWY_EXPORT(widen_bfloat16_simd);
 
@@ -104,7 +87,9 @@ void multiply_by_gelu_slope(bfloat16* d, const bfloat16* x, int64_t size) {
   HWY_DYNAMIC_DISPATCH(multiply_by_gelu_slope_bf16)(d, x, size);
 }
 
-void add_to(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(add_to_simd)(y, x, size); }
+void add_arrays(float* out, const float* a, const float* b, int64_t size) {
+  HWY_DYNAMIC_DISPATCH(add_arrays_simd)(out, a, b, size);
+}
 
 void round_to_bfloat16(bfloat16* y, const float* x, int64_t size) {
   HWY_DYNAMIC_DISPATCH(round_to_bfloat16_simd)(y, x, size);

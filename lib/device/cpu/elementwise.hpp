@@ -18,8 +18,11 @@ void gelu(bfloat16* y, const bfloat16* x, int64_t size);
 void multiply_by_gelu_slope(float* d, const float* x, int64_t size);
 void multiply_by_gelu_slope(bfloat16* d, const bfloat16* x, int64_t size);
 
+/// out = a + b; out may be either. Both are read side by side, which keeps more of memory busy than one after
+/// the other.
+void add_arrays(float* out, const float* a, const float* b, int64_t size);
 /// y += x
-void add_to(float* y, const float* x, int64_t size);
+inline void add_to(float* y, const float* x, int64_t size) { add_arrays(y, y, x, size); }
 
 void round_to_bfloat16(bfloat16* y, const float* x, int64_t size);
 void widen_bfloat16(float* y, const bfloat16* x, int64_t size);

@@ -6,26 +6,17 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/bfloat16-inl.hpp"
 #include "device/cpu/dropout-inl.hpp"
-#include "device/cpu/simd-inl.hpp"
+#include "device/cpu/elements-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
-template <class Element>
-HWY_INLINE void add_rows_of(float* out, const Element* a, const Element* b, int64_t width) {
-  for_vectors(
-      0, width, [&](int64_t i) HWY_ATTR { store(hn::Add(load(a + i), load(b + i)), out + i); },
-      [&](int64_t i, int64_t n)
-          HWY_ATTR { store_n(hn::Add(load_n(a + i, n), load_n(b + i, n)), out + i, n); });
-}
-
 void add_rows_f32(float* out, const float* a, const float* b, int64_t width) {
-  add_rows_of(out, a, b, width);
+  add_elements(out, a, b, width);
 }
 void add_rows_bf16(float* out, const bfloat16* a, const bfloat16* b, int64_t width) {
-  add_rows_of(out, a, b, width);
+  add_elements(out, a, b, width);
 }
 
 void drop_elements_simd(float* row, const DropoutPlan& plan, int64_t index, int64_t first, int64_t width,
@@ -41,7 +32,7 @@ void scatter_rows_simd(float* table, const float* rows, const int32_t* tokens, i
                        Range columns) {
   for (int64_t r = 0; r < count; ++r) {
     float* out = table + tokens[r] * width + columns.begin;
-    add_rows_of(out, out, rows + r * width + columns.begin, columns.size());
+    add_elements(out, out, rows + r * width + columns.begin, columns.size());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 #include "base/error.hpp"
+#include "device/cpu/elementwise.hpp"
 #include "device/cpu/sum_tile.hpp"
 
 #include <algorithm>
@@ -119,7 +120,7 @@ void sum_arrays(Tensor out, std::span<const Summand> summands, std::span<const i
       return;
     case DType::bf16:
       for_tiles<float>(summands, order, out.size(), [&](const float* tile, Range range) {
-        write_tile(out.data<bfloat16>() + range.begin, tile, range.size());
+        round_to_bfloat16(out.data<bfloat16>() + range.begin, tile, range.size());
       });
       return;
     case DType::f32:

@@ -45,22 +45,6 @@ void read_half_simd(float* tile, const bfloat16* source, int64_t n, TileWrite wr
       [&](int64_t i) { return static_cast<float>(source[i]); });
 }
 
-void add_arrays_simd(float* out, const float* a, const float* b, int64_t n) {
-  for_vectors(
-      0, n, [&](int64_t i) HWY_ATTR { store(hn::Add(load(a + i), load(b + i)), out + i); },
-      [&](int64_t begin, int64_t count) {
-        for (int64_t i = begin; i < begin + count; ++i) out[i] = a[i] + b[i];
-      });
-}
-
-void write_half_simd(bfloat16* out, const float* tile, int64_t n) {
-  for_vectors(
-      0, n, [&](int64_t i) HWY_ATTR { store(load(tile + i), out + i); },
-      [&](int64_t begin, int64_t count) {
-        for (int64_t i = begin; i < begin + count; ++i) out[i] = bfloat16(tile[i]);
-      });
-}
-
 }  // namespace gpt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -69,8 +53,6 @@ namespace gpt {
 
 HWY_EXPORT(read_float_simd);
 HWY_EXPORT(read_half_simd);
-HWY_EXPORT(write_half_simd);
-HWY_EXPORT(add_arrays_simd);
 
 void read_tile(float* tile, const float* source, int64_t n, TileWrite write, TileRounding rounding) {
   HWY_DYNAMIC_DISPATCH(read_float_simd)(tile, source, n, write, rounding);
@@ -82,14 +64,6 @@ void read_tile(float* tile, const bfloat16* source, int64_t n, TileWrite write) 
 
 void write_tile(float* out, const float* tile, int64_t n, TileRounding rounding) {
   HWY_DYNAMIC_DISPATCH(read_float_simd)(out, tile, n, TileWrite::assign, rounding);
-}
-
-void add_arrays(float* out, const float* a, const float* b, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(add_arrays_simd)(out, a, b, n);
-}
-
-void write_tile(bfloat16* out, const float* tile, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(write_half_simd)(out, tile, n);
 }
 
 }  // namespace gpt
