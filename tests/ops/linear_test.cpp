@@ -1,7 +1,11 @@
+#include "base/bfloat16.hpp"
+#include "device/buffer.hpp"
 #include "harness.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <doctest/doctest.h>
+#include <limits>
 
 using namespace gpt;
 using namespace gpt::test;
@@ -156,4 +160,35 @@ TEST_CASE("linear_backward_weight agrees with the reference, overwriting and acc
         CHECK(dw_sum.intact());
         CHECK(db_sum.intact());
       }
+}
+
+TEST_CASE("GELU of bfloat16 is that of f32, rounded once, for every number") {
+  constexpr int64_t numbers = 1 << 16;
+  Buffer wide_pre(*devices().front(), numbers * 4), wide(*devices().front(), numbers * 4);
+  Buffer narrow_pre(*devices().front(), numbers * 2), narrow(*devices().front(), numbers * 2);
+  auto* const pre = static_cast<bfloat16*>(narrow_pre.data());
+  for (int64_t i = 0; i < numbers; ++i) {
+    pre[i].bits = static_cast<uint16_t>(i);
+    static_cast<float*>(wide_pre.data())[i] = static_cast<float>(pre[i]);
+  }
+  for (const auto& device : devices()) {
+    const auto queue = device->make_queue();
+    const auto activate = [&](const Buffer& y, const Buffer& of, DType type) {
+      device->ops().activate(Tensor(y.data(), type, {1, numbers}), Tensor(of.data(), type, {1, numbers}),
+                             Activation::gelu, *queue);
+    };
+    activate(wide, wide_pre, DType::f32);
+    activate(narrow, narrow_pre, DType::bf16);
+    int64_t different = 0;
+    for (int64_t i = 0; i < numbers; ++i) {
+      const float expected = static_cast<const float*>(wide.data())[i];
+      const bfloat16 got = static_cast<const bfloat16*>(narrow.data())[i];
+      const bool subnormal = std::abs(expected) < std::numeric_limits<float>::min();
+      const bool both_nan = std::isnan(expected) && std::isnan(static_cast<float>(got));
+      const bool both_tiny =
+          subnormal && std::abs(static_cast<float>(got)) <= std::numeric_limits<float>::min();
+      different += static_cast<int64_t>(got.bits != bfloat16(expected).bits && !both_nan && !both_tiny);
+    }
+    CHECK(different == 0);
+  }
 }
