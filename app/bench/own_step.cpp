@@ -21,12 +21,17 @@ double cpu_of_other_threads() {
   return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/// Notes when sections finish, and passes the news on: at once, or when it is told to.
+/// Notes when sections of the last micro-batch finish, and passes the news on: at once, or those of the last
+/// micro-batch when it is told to.
 class Herald : public SectionListener {
 public:
-  Herald(SectionListener& to, bool holds, size_t sections) : to_(to), holds_(holds), ready_(sections) {}
+  Herald(SectionListener& to, bool holds, const Layout& layout)
+      : to_(to), holds_(holds), first_(layout.embedding_section()), ready_(layout.sections().size()) {}
 
-  void before_use(int64_t section) override { to_.before_use(section); }
+  void before_use(int64_t section) override {
+    if (section == first_) begin_micro();
+    to_.before_use(section);
+  }
 
   void after_gradients(int64_t section) override {
     ready_[static_cast<size_t>(section)] = watch_.seconds();
@@ -45,8 +50,14 @@ public:
   const std::vector<double>& ready() const { return ready_; }
 
 private:
+  void begin_micro() {
+    watch_ = {};
+    held_.clear();
+  }
+
   SectionListener& to_;
   bool holds_;
+  int64_t first_;  // section that a micro-batch uses
   Stopwatch watch_;
   std::vector<int64_t> held_;
   std::vector<double> ready_;
@@ -58,35 +69,33 @@ std::unique_ptr<Device> make_device(int threads, OperatorTimes* times) {
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }
 
-/// Filled before there is anything else in memory: beside initial values on the host.
-Weights make_weights(const StepSetup& setup, const Layout& layout, Comm& comm, Device& device, Queue& queue) {
-  Weights weights = setup.sharded
-                        ? Weights(layout, device, owned_parts(Buckets(layout, setup.bucket_bytes), comm),
-                                  ReadWeights(layout, setup.type, memory_for(comm, device)))
-                        : Weights(layout, device, setup.type);
-  set_initial_weights(weights, layout, setup.config, 1, queue);
-  weights.round(queue);
-  return weights;
+/// With initial weights.
+FlatBuffers make_buffers(const World& world, const StepSetup& setup, const Layout& layout, Comm& comm,
+                         Device& device, Queue& queue) {
+  return {world,
+          device,
+          comm,
+          layout,
+          {.type = setup.type, .bucket_bytes = setup.bucket_bytes, .sharded = setup.sharded},
+          [&](const Weights& weights) { set_initial_weights(weights, layout, setup.config, 1, queue); }};
 }
 
 }  // namespace
 
 OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times)
-    : setup_(setup),
-      device_(make_device(setup.threads, times)),
+    : device_(make_device(setup.threads, times)),
       comm_(make_comm(world, setup.plan)),
       layout_(setup.config),
       queue_(device_->make_queue()),
-      weights_(make_weights(setup, layout_, comm_, *device_, *queue_)),
-      gradients_(memory_for(comm_, *device_), DType::f32, {layout_.size()}),
-      tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}),
-      model_(setup.config, *device_, std::min(setup.micro_batch, setup.sequences), weights_.with(gradients_),
-             setup.recompute),
-      reducer_(layout_, comm_, *device_, gradients_, setup.bucket_bytes, setup.sharded ? &weights_ : nullptr,
-               nullptr),
-      optimizer_(layout_, *device_, weights_, gradients_, {}, reducer_.parts()),
-      scalars_(*device_) {
-  if (weights_.is_divided()) reducer_.spread_params(*queue_);
+      training_({.model = setup.config,
+                 .micro_batch = std::min(setup.micro_batch, setup.sequences),
+                 .tokens = setup.global_batch * setup.config.context,
+                 .recompute = setup.recompute,
+                 .optimizer = adamw_rates({})},
+                layout_, *device_, comm_, *queue_,
+                make_buffers(world, setup, layout_, comm_, *device_, *queue_)),
+      tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}) {
+  training_.spread_weights();
   int32_t* const tokens = tokens_->data<int32_t>();
   for (int64_t i = 0; i < tokens_->size(); ++i)
     tokens[i] = static_cast<int32_t>(random_bits(1, static_cast<uint64_t>(i)) %
@@ -98,33 +107,18 @@ OwnStep::Took OwnStep::operator()(Reducing how) {
   const double cpu = cpu_of_other_threads();
   const Stopwatch watch;
   comm_.set_silent(how == Reducing::none);
-  const float scale = 1.0F / static_cast<float>(setup_.global_batch * setup_.config.context);
-  scalars_.reset(*queue_);
-  for (int64_t first = 0; first < setup_.sequences; first += setup_.micro_batch) {
-    const Range part{first, std::min(first + setup_.micro_batch, setup_.sequences)};
-    const bool last = part.end == setup_.sequences;
-    const Write write = reducer_.begin_micro(last, *queue_);
-    Herald herald(reducer_, how == Reducing::afterwards, layout_.sections().size());
-    model_.train({.inputs = tokens_->slice(part), .targets = tokens_->slice(part)},
-                 reducer_.loss_of_micro(scalars_.device()), {.scale = scale, .write = write}, herald,
-                 *queue_);
-    if (!last) continue;
-    queue_->synchronize();
-    took.backward = herald.elapsed();
-    took.ready = herald.ready();
-    herald.release();
-  }
-  reducer_.finish(scalars_.device(), 1.0, *queue_);
-  reducer_.update(
-      [&](const std::vector<Range>& ranges) {
-        optimizer_.step(step_, 1e-4, scalars_.device(), ranges, *queue_);
-      },
-      *queue_);
-  scalars_.send(step_++, *queue_);
+  Herald herald(training_.reducer(), how == Reducing::afterwards, layout_);
+  training_.backward({.inputs = tokens_, .targets = tokens_}, step_, herald);
+  queue_->synchronize();
+  took.backward = herald.elapsed();
+  took.ready = herald.ready();
+  herald.release();
+  training_.finish();
+  training_.update(step_++, 1e-4);
   queue_->synchronize();
   took.seconds = watch.seconds();
   took.other_threads = cpu_of_other_threads() - cpu;
-  took.grad_norm = scalars_.receive(true)->grad_norm;
+  took.grad_norm = training_.scalars().receive(true)->grad_norm;
   return took;
 }
 
@@ -135,7 +129,7 @@ std::vector<double> OwnStep::round(int64_t steps) {
 }
 
 void OwnStep::settle() {
-  reducer_.wait_for_params();
+  training_.reducer().wait_for_params();
   queue_->synchronize();
 }
 

@@ -5,10 +5,8 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
-#include "train/adamw.hpp"
 #include "train/options.hpp"
-#include "train/reducer.hpp"
-#include "train/step_scalars.hpp"
+#include "train/training_step.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -64,18 +62,12 @@ public:
   std::vector<int64_t> section_bytes() const;
 
 private:
-  StepSetup setup_;
   std::unique_ptr<Device> device_;
   SilentComm comm_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;
-  Weights weights_;
-  TensorBuffer gradients_;
+  TrainingStep training_;
   TensorBuffer tokens_;
-  Gpt model_;
-  Reducer reducer_;
-  AdamW optimizer_;
-  StepScalars scalars_;
   int64_t step_ = 0;
 };
 

@@ -12,7 +12,7 @@ int64_t owned_part_size(int64_t count, int64_t owners) {
   return count / (owners * Comm::alignment) * Comm::alignment;
 }
 
-Range Comm::tail(int64_t count) const { return {owners() * part_size(count), count}; }
+Range unowned_tail(int64_t count, int64_t owners) { return {owners * owned_part_size(count, owners), count}; }
 
 void Comm::sum(Tensor out, const std::vector<Tensor>& summands, Receivers receivers, Queue& queue) {
   expects(summands.size() == 1);

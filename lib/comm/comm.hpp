@@ -15,9 +15,10 @@ namespace gpt {
 /// Which ranks get a sum: all of them all of it, or each what it owns and the tail.
 enum class Receivers { all, owners };
 
-/// Elements of each owner's part of `count`: equal parts of whole blocks (Comm::alignment). The rest is the
-/// tail.
+/// Elements of each owner's part of `count`: equal parts of whole blocks (Comm::alignment).
 int64_t owned_part_size(int64_t count, int64_t owners);
+/// The rest of `count`, behind all parts.
+Range unowned_tail(int64_t count, int64_t owners);
 
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
 /// operations in the same order with the same counts. Sums of f32, bf16, f64, copies of any dtype; any count
@@ -73,7 +74,7 @@ public:
   virtual bool is_first_owner() const = 0;
 
   /// What does not divide into equal aligned parts: reduced everywhere and updated by all.
-  Range tail(int64_t count) const;
+  Range tail(int64_t count) const { return unowned_tail(count, owners()); }
 
   /// Ranks that own a part.
   virtual int64_t owners() const = 0;

@@ -2,8 +2,15 @@
 
 namespace gpt {
 
+AdamWStep adamw_rates(const TrainOptions& options) {
+  return {.beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .eps = static_cast<float>(options.eps),
+          .weight_decay = static_cast<float>(options.weight_decay)};
+}
+
 AdamW::AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
-             const TrainOptions& options, const OwnedParts& owned)
+             const AdamWStep& rates, const OwnedParts& owned)
     : layout_(layout),
       ops_(device.ops()),
       weights_(weights),
@@ -12,10 +19,7 @@ AdamW::AdamW(const Layout& layout, Device& device, const Weights& weights, Tenso
       sharded_(owned.sharded),
       m_(device, DType::f32, {parts_.size()}),
       v_(device, DType::f32, {parts_.size()}),
-      rates_{.beta1 = static_cast<float>(options.beta1),
-             .beta2 = static_cast<float>(options.beta2),
-             .eps = static_cast<float>(options.eps),
-             .weight_decay = static_cast<float>(options.weight_decay)} {}
+      rates_(rates) {}
 
 void AdamW::step(int64_t step, double learning_rate, Tensor scalars, const std::vector<Range>& ranges,
                  Queue& queue) {

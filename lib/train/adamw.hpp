@@ -13,19 +13,25 @@
 
 namespace gpt {
 
+/// What a run chose: all but lr and step.
+AdamWStep adamw_rates(const TrainOptions& options);
+
 /// AdamW over the ranges of the Layout that this rank updates; decay on matrices only.
 class AdamW {
 public:
-  /// Keeps references to the first three.
+  /// Flat tensors of state beside the weights: both moments.
+  static constexpr int64_t states = 2;
+
+  /// Keeps references to the first three. @param rates  lr and step are those of each step
   AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
-        const TrainOptions& options, const OwnedParts& owned);
+        const AdamWStep& rates, const OwnedParts& owned);
 
   /// Updates `ranges` of the weights from the gradients, each all matrices or all vectors, within one that
   /// this rank updates; nothing happens when `scalars` says that they are not finite. @param step  from 0
   void step(int64_t step, double learning_rate, Tensor scalars, const std::vector<Range>& ranges,
             Queue& queue);
 
-  /// State tensors by the names under which checkpoints hold them: "m", "v".
+  /// `states` tensors by the names under which checkpoints hold them: "m", "v".
   std::vector<DeviceState> state() const;
   int64_t state_bytes() const { return m_->bytes() + v_->bytes(); }
 

@@ -8,15 +8,16 @@
 namespace gpt {
 namespace {
 
-Weights make_weights(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
-                     const OwnedParts& owned, const std::function<void(const Weights&)>& fill) {
+Weights make_weights(const std::function<void(const std::function<void()>&)>& everywhere, Device& device,
+                     Comm& comm, const Layout& layout, DType type, const OwnedParts& owned,
+                     const std::function<void(const Weights&)>& fill) {
   std::optional<ReadWeights> spread;
   if (owned.sharded) {
     fault_point("memory.shared");
     spread.emplace(layout, type, memory_for(comm, device));
   }
   std::optional<Weights> weights;
-  world.everywhere([&] {
+  everywhere([&] {
     fault_point("memory");
     if (spread)
       weights.emplace(layout, device, owned, std::move(*spread));
@@ -39,9 +40,20 @@ Allocator& memory_for(Comm& comm, Device& device) {
   return supplied != nullptr ? *supplied : device;
 }
 
-FlatBuffers::FlatBuffers(const World& world, Device& device, Comm& comm, const Layout& layout, DType type,
-                         const OwnedParts& owned, const std::function<void(const Weights&)>& fill)
-    : weights(make_weights(world, device, comm, layout, type, owned, fill)),
+FlatBuffers::FlatBuffers(const Everywhere& everywhere, Device& device, Comm& comm, const Layout& layout,
+                         const FlatBufferOptions& options, const std::function<void(const Weights&)>& fill)
+    : buckets(layout, options.bucket_bytes),
+      owned(options.sharded ? owned_parts(buckets, comm) : all_parts(buckets)),
+      weights(make_weights(everywhere, device, comm, layout, options.type, owned, fill)),
       gradients(make_gradients(memory_for(comm, device), layout.size())) {}
+
+FlatBuffers::FlatBuffers(const World& world, Device& device, Comm& comm, const Layout& layout,
+                         const FlatBufferOptions& options, const std::function<void(const Weights&)>& fill)
+    : FlatBuffers([&](const std::function<void()>& work) { world.everywhere(work); }, device, comm, layout,
+                  options, fill) {}
+
+FlatBuffers::FlatBuffers(Device& device, Comm& comm, const Layout& layout, const FlatBufferOptions& options,
+                         const std::function<void(const Weights&)>& fill)
+    : FlatBuffers([](const std::function<void()>& work) { work(); }, device, comm, layout, options, fill) {}
 
 }  // namespace gpt

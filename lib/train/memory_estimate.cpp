@@ -4,6 +4,7 @@
 #include "comm/reduction_tree.hpp"
 #include "device/cpu_scratch.hpp"
 #include "model/activations.hpp"
+#include "train/adamw.hpp"
 #include "train/buckets.hpp"
 #include "train/device_state.hpp"
 
@@ -11,8 +12,6 @@
 
 namespace gpt {
 namespace {
-
-constexpr int64_t moments = 2;  // of AdamW
 
 /// How many elements of buckets in `range` this rank updates.
 int64_t updated_elements(const TrainOptions& options, const Buckets& buckets, Range range,
@@ -24,8 +23,7 @@ int64_t updated_elements(const TrainOptions& options, const Buckets& buckets, Ra
   int64_t elements = 0;
   for (const Range& bucket : buckets.ranges()) {
     if (bucket.begin < range.begin || bucket.end > range.end) continue;
-    const int64_t part = owned_part_size(bucket.size(), owners);
-    elements += parts * part + bucket.size() - owners * part;
+    elements += parts * owned_part_size(bucket.size(), owners) + unowned_tail(bucket.size(), owners).size();
   }
   return elements;
 }
@@ -65,11 +63,11 @@ MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, co
   const Layout layout(options.model);
   const Buckets buckets(layout, options.bucket_bytes());
   const int64_t all = layout.size() * size_of(DType::f32);
-  const SavedSize saved{.states = 1 + moments, .gathers = options.zero != "0"};
+  const SavedSize saved{.states = 1 + AdamW::states, .gathers = options.zero != "0"};
   return {.parameters = weight_bytes(options, layout, buckets, place),
           .gradients = all,
-          .optimizer =
-              moments * updated_elements(options, buckets, {0, layout.size()}, place) * size_of(DType::f32),
+          .optimizer = AdamW::states * updated_elements(options, buckets, {0, layout.size()}, place) *
+                       size_of(DType::f32),
           .tree = plan.leaves.empty() ? 0 : most_held_subtrees(plan.leaves, plan.all_leaves) * all,
           .activations = activation_bytes(options.model, plan.micro_batch, options.matrix_type(),
                                           recompute_named(options.recompute), true),

@@ -7,21 +7,27 @@
 namespace gpt {
 
 Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes)
-    : Reducer(layout, comm, device, gradients, bucket_bytes, nullptr, nullptr) {}
+    : Reducer(layout, comm, device, gradients, Buckets(layout, bucket_bytes),
+              all_parts(Buckets(layout, bucket_bytes)), nullptr, nullptr) {}
 
-Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-                 const Weights* sharded, GradientTree* tree)
+Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, const FlatBuffers& buffers,
+                 GradientTree* tree)
+    : Reducer(layout, comm, device, buffers.gradients, buffers.buckets, buffers.owned, &buffers.weights,
+              tree) {}
+
+Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, Buckets buckets,
+                 OwnedParts parts, const Weights* weights, GradientTree* tree)
     : comm_(comm),
       ops_(device.ops()),
       gradients_(gradients),
-      buckets_(layout, bucket_bytes),
-      parts_(sharded != nullptr ? owned_parts(buckets_, comm) : all_parts(buckets_)),
+      buckets_(std::move(buckets)),
+      parts_(std::move(parts)),
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
       reduced_(device.make_event()),
       communication_(device) {
-  if (parts_.sharded) gather_.emplace(buckets_, comm, device, *sharded, communication_);
+  if (parts_.sharded) gather_.emplace(buckets_, comm, device, *weights, communication_);
 }
 
 Write Reducer::begin_micro(bool last, Queue& compute) {

@@ -5,6 +5,7 @@
 #include "model/gpt.hpp"
 #include "train/buckets.hpp"
 #include "train/communication_queue.hpp"
+#include "train/flat_buffers.hpp"
 #include "train/gradient_tree.hpp"
 #include "train/owned_parts.hpp"
 #include "train/parameter_gather.hpp"
@@ -24,12 +25,11 @@ public:
   /// Every rank gets all sums.
   Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes);
 
-  /// @param sharded  ZeRO-1: each rank gets the sums of what it owns, and what it updates of these is spread
-  ///                 by update(). Null: as above
+  /// Every rank gets the sums of what it owns, and what it updates of these is spread by update().
+  /// @param buffers  outlive this
   /// @param tree     this rank's leaves, where `comm` sums along the tree over them; null: one sum of its
   ///                 micro-batches
-  Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, int64_t bucket_bytes,
-          const Weights* sharded, GradientTree* tree);
+  Reducer(const Layout& layout, Comm& comm, Device& device, const FlatBuffers& buffers, GradientTree* tree);
 
   /// @param last  whether the gradients of the micro-batch that now begins are the step's last: only those
   ///              are reduced
@@ -63,9 +63,11 @@ public:
   void measure(StepClock* clock) { communication_.measure(clock); }
 
   const Buckets& buckets() const { return buckets_; }
-  const OwnedParts& parts() const { return parts_; }
 
 private:
+  Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradients, Buckets buckets,
+          OwnedParts parts, const Weights* weights, GradientTree* tree);
+
   void reduce(int64_t bucket);
   void sum_over_ranks(Tensor data, Queue& compute);
   void sum_squares(Queue& compute);

@@ -7,7 +7,6 @@
 #include "data/batch_reader.hpp"
 #include "model/generator.hpp"
 #include "model/gpt.hpp"
-#include "train/adamw.hpp"
 #include "train/announcement.hpp"
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
@@ -15,12 +14,11 @@
 #include "train/journal.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
-#include "train/reducer.hpp"
 #include "train/sample_log.hpp"
 #include "train/schedule.hpp"
 #include "train/step_clock.hpp"
-#include "train/step_scalars.hpp"
 #include "train/stragglers.hpp"
+#include "train/training_step.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -71,16 +69,12 @@ struct Trainer::Impl {
   const Lanes lanes;
   const Schedule schedule;
   std::unique_ptr<Queue> queue;
-  Weights weights;
-  TensorBuffer gradients;              // f32, flat
-  TensorBuffer inputs, targets;        // (this rank's sequences, T) i32
-  std::optional<GradientTree> leaves;  // with --reduction tree
-  Gpt model;
+  TensorBuffer inputs, targets;  // (this rank's sequences, T) i32
   StepClock clock;
-  Reducer reducer;
+  TrainingStep step;
+  Gpt& model;
+  Reducer& reducer;
   TickingListener listener;
-  AdamW optimizer;
-  StepScalars scalars;
   std::optional<Evaluator> evaluator;
   TrainState state;
   int64_t saved_step = -1;
@@ -107,21 +101,22 @@ struct Trainer::Impl {
         lanes(plan.make_lanes(options.seed)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
-        weights(std::move(buffers.weights)),
-        gradients(std::move(buffers.gradients)),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
-        leaves(plan.leaves.empty() ? std::nullopt
-                                   : std::optional<GradientTree>(std::in_place, device, gradients,
-                                                                 plan.leaves, plan.all_leaves)),
-        model(options.model, device, plan.micro_batch, weights.with(gradients),
-              recompute_named(options.recompute)),
         clock(world.watchdog()),
-        reducer(layout, comm, device, gradients, options.bucket_bytes(),
-                options.zero == "0" ? nullptr : &weights, leaves ? &*leaves : nullptr),
+        step({.model = options.model,
+              .micro_batch = plan.micro_batch,
+              .tokens = plan.tokens_per_step,
+              .recompute = recompute_named(options.recompute),
+              .dropout_seed = options.seed,
+              .clip = options.clip,
+              .optimizer = adamw_rates(options),
+              .leaves = plan.leaves,
+              .all_leaves = plan.all_leaves},
+             layout, device, comm, *queue, std::move(buffers)),
+        model(step.model()),
+        reducer(step.reducer()),
         listener(reducer, world.watchdog()),
-        optimizer(layout, device, weights, gradients, options, reducer.parts()),
-        scalars(device),
         state(run.state) {
     reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
@@ -129,14 +124,13 @@ struct Trainer::Impl {
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
     if (!start.start.file.empty()) load(start.start.file);
-    weights.round(*queue);
   }
 
   MemoryEstimate memory() const {
-    return {.parameters = weights.bytes(),
-            .gradients = gradients->bytes(),
-            .optimizer = optimizer.state_bytes(),
-            .tree = leaves ? leaves->bytes() : 0,
+    return {.parameters = step.weights().bytes(),
+            .gradients = step.gradient_bytes(),
+            .optimizer = step.optimizer().state_bytes(),
+            .tree = step.tree_bytes(),
             .activations = model.activation_bytes(),
             .scratch = start.scratch_bytes,
             .saving = options.save_every == 0
@@ -144,38 +138,23 @@ struct Trainer::Impl {
                           : saved_size().bytes(layout, reducer.buckets(), comm.size(), comm.rank())};
   }
 
-  std::vector<DeviceState> named_state() const {
-    std::vector<DeviceState> states = {weights.state()};
-    for (DeviceState& moments : optimizer.state()) states.push_back(std::move(moments));
-    return states;
-  }
-
   SavedSize saved_size() const {
-    const std::vector<DeviceState> states = named_state();
+    const std::vector<DeviceState> states = step.state();
     return {.states = std::ssize(states), .gathers = std::ranges::any_of(states, &DeviceState::shared_out)};
   }
 
   void load(const std::string& file) {
     world.watchdog().enter(Phase::load, start.state.step);
-    load_device_state(file, layout, named_state(), *queue);
+    load_device_state(file, layout, step.state(), *queue);
     saved_step = state.step;
   }
 
-  /// Forward and backward of this rank's sequences, in micro-batches; leaves the loss sum in the scalars.
+  /// Of this rank's sequences.
   void backward(const HostBatch& batch) {
     queue->copy(inputs, host_view(batch.inputs, inputs));
     queue->copy(targets, host_view(batch.targets, targets));
-    MicroStep micro{.scale = 1.0F / static_cast<float>(plan.tokens_per_step),
-                    .dropout_seed = options.seed,
-                    .step = static_cast<uint32_t>(state.step)};
-    for (int64_t first = 0; first < batch.count; first += plan.micro_batch) {
-      const Range part{first, std::min(first + plan.micro_batch, batch.count)};
-      micro.write = reducer.begin_micro(part.end == batch.count, *queue);
-      model.train({.inputs = inputs->slice(part),
-                   .targets = targets->slice(part),
-                   .first_sequence = batch.first_sequence + first},
-                  reducer.loss_of_micro(scalars.device()), micro, listener, *queue);
-    }
+    step.backward({.inputs = inputs, .targets = targets, .first_sequence = batch.first_sequence}, state.step,
+                  listener);
   }
 
   const HostBatch& wait_for_batch(BatchReader& reader) {
@@ -222,7 +201,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
 }
 
 void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder) {
-  if (weights.is_divided()) reducer.spread_params(*queue);
+  step.spread_weights();
   while (state.step < plan.steps) {
     world.watchdog().enter(Phase::step, state.step + 1);
     clock.begin();
@@ -231,20 +210,14 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     const Stopwatch watch;
     const double rate = schedule.learning_rate(state.step);
     const HostBatch& batch = wait_for_batch(reader);
-    scalars.reset(*queue);
     backward(batch);
-    reducer.finish(scalars.device(), options.clip, *queue);
+    step.finish();
     fault_point("update");
-    reducer.update(
-        [&](const std::vector<Range>& ranges) {
-          optimizer.step(state.step, rate, scalars.device(), ranges, *queue);
-        },
-        *queue);
+    step.update(state.step, rate);
     ++state.step;
     state.cursor += plan.windows_per_step;
     if (sample_log != nullptr) sample_log->record(state.step, batch);
-    scalars.send(state.step, *queue);
-    report(scalars.receive(false));
+    report(step.scalars().receive(false));
     const double seconds = watch.seconds();
     sent = {.step = state.step,
             .learning_rate = rate,
@@ -254,12 +227,12 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
             .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
     if (rank_times) share_times();
 
-    if (due(options.eval_every) || due(options.save_every)) report(scalars.receive(true));
+    if (due(options.eval_every) || due(options.save_every)) report(step.scalars().receive(true));
     if (due(options.eval_every)) evaluate_and_log();
     if (due(options.save_every)) save(run_folder);
   }
   reducer.wait_for_params();
-  report(scalars.receive(true));
+  report(step.scalars().receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   if (options.save_every > 0 && saved_step != state.step) save(run_folder);
 }
@@ -334,7 +307,7 @@ void Trainer::Impl::save(const std::string& run_folder) {
                                 .comm_choice = start.comm_choice};
   reducer.wait_for_params();
   {
-    const SavedParts parts(named_state(), layout, reducer.buckets(), comm, device, *queue);
+    const SavedParts parts(step.state(), layout, reducer.buckets(), comm, device, *queue);
     save_checkpoint(folder, header, layout, parts.state(), world);
   }
   saved_step = state.step;
@@ -352,12 +325,13 @@ void Trainer::Impl::save(const std::string& run_folder) {
 Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
   const TrainOptions& options = run.options;
   const Layout layout(options.model);
-  const Buckets buckets(layout, options.bucket_bytes());
-  const OwnedParts owned = options.zero == "0" ? all_parts(buckets) : owned_parts(buckets, comm);
-  FlatBuffers buffers(world, device, comm, layout, options.matrix_type(), owned, [&](const Weights& weights) {
-    if (!run.start.file.empty()) return;
-    set_initial_weights(weights, layout, options.model, options.seed, *device.make_queue());
-  });
+  FlatBuffers buffers(
+      world, device, comm, layout,
+      {.type = options.matrix_type(), .bucket_bytes = options.bucket_bytes(), .sharded = options.zero != "0"},
+      [&](const Weights& weights) {
+        if (!run.start.file.empty()) return;
+        set_initial_weights(weights, layout, options.model, options.seed, *device.make_queue());
+      });
   world.everywhere(
       [&] { impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers)); });
 }
@@ -398,7 +372,7 @@ Trainer::Sample Trainer::sample(int64_t tokens) {
   const auto length = std::min<int64_t>(prompt_tokens, trainer.options.model.context);
   const std::vector<Token> prompt(window.begin(), window.begin() + length);
 
-  Generator generator(trainer.options.model, trainer.device, trainer.weights.with({}),
+  Generator generator(trainer.options.model, trainer.device, trainer.step.weights().with({}),
                       trainer.dataset.tokenizer().vocabulary());
   generator.start(prompt, {.temperature = 0.8, .top_k = 50, .top_p = 1.0, .seed = trainer.options.seed}, 0);
   std::vector<Token> drawn;

@@ -34,7 +34,7 @@ MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, Comm& co
   note(taken.parameters);
   const TensorBuffer gradients(device, DType::f32, {layout.size()});
   note(taken.gradients);
-  const AdamW optimizer(layout, device, weights, gradients, options, owned);
+  const AdamW optimizer(layout, device, weights, gradients, adamw_rates(options), owned);
   note(taken.optimizer);
   std::optional<GradientTree> tree;
   if (!plan.leaves.empty()) tree.emplace(device, gradients, plan.leaves, plan.all_leaves);

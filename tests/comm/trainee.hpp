@@ -3,14 +3,10 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
-#include "train/adamw.hpp"
 #include "train/device_state.hpp"
-#include "train/gradient_tree.hpp"
-#include "train/reducer.hpp"
-#include "train/step_scalars.hpp"
+#include "train/training_step.hpp"
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace gpt::test {
@@ -49,10 +45,9 @@ public:
   Outcome outcome();
 
   const Layout& layout() const { return layout_; }
-  const Weights& weights() const { return weights_; }
-  const Reducer& reducer() const { return reducer_; }
-  const AdamW& optimizer() const { return optimizer_; }
-  std::vector<DeviceState> state() const;
+  const Weights& weights() const { return training_.weights(); }
+  const Reducer& reducer() const { return training_.reducer(); }
+  const AdamW& optimizer() const { return training_.optimizer(); }
   SavedParts saved_parts();
 
   static std::vector<Range> leaves_of_ranks(int ranks, int64_t micro_batch);
@@ -61,18 +56,11 @@ private:
   void step();
 
   Comm& comm_;
-  TraineeOptions options_;
   Layout layout_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Queue> queue_;
-  Weights weights_;
-  TensorBuffer gradients_;
-  std::optional<GradientTree> tree_;
-  Gpt model_;
-  Reducer reducer_;
-  AdamW optimizer_;
-  StepScalars scalars_;
-  Range mine_;
+  TrainingStep training_;
+  Range mine_;  // sequences
   std::vector<int32_t> tokens_;
   int64_t step_ = 0;
   std::vector<double> losses_, norms_;
