@@ -214,6 +214,8 @@ int run(int argc, char** argv) {
   gpt::validate(options.threads >= 0 && options.threads <= 4096,
                 "--threads {}: use 0 (all cores) or up to 4096", options.threads);
   gpt::validate_sampling(options.sampling);
+  gpt::validate(values["prompt-file"].defaulted() || !options.prompt_file.empty(),
+                "--prompt-file '': name a file");
   std::string text = read_prompt(options);
 
   const std::string file = checkpoint_file(options.checkpoint);

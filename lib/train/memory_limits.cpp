@@ -147,6 +147,8 @@ std::vector<MemoryPool> system_pools(const std::string& root, const std::string&
 }
 
 std::vector<MemoryPool> process_pools(const std::string& key) {
+  // Threads' stacks and heaps, oneDNN's code and packed operands: measured, 19 to 49 MB on two threads.
+  constexpr int64_t libraries = int64_t{64} << 20;
   struct Limit {
     int resource;
     const char* name;
@@ -160,11 +162,12 @@ std::vector<MemoryPool> process_pools(const std::string& key) {
         value.rlim_cur >= static_cast<rlim_t>(no_limit))
       continue;
     const auto total = static_cast<int64_t>(value.rlim_cur);
-    pools.push_back({.key = fmt::format("{} {}", key, limit.name),
-                     .name = fmt::format("limit of a process {}", limit.name),
-                     .total = total,
-                     .available = std::max<int64_t>(0, total - bytes_in("/proc/self/status", limit.used)),
-                     .is_shared = false});
+    pools.push_back(
+        {.key = fmt::format("{} {}", key, limit.name),
+         .name = fmt::format("limit of a process {}", limit.name),
+         .total = total,
+         .available = std::max<int64_t>(0, total - bytes_in("/proc/self/status", limit.used) - libraries),
+         .is_shared = false});
   }
   return pools;
 }

@@ -23,7 +23,8 @@ struct MemoryPool {
 /// @param host  the machine's name, for people
 std::vector<MemoryPool> system_pools(const std::string& root, const std::string& host);
 
-/// Limits of this process alone: RLIMIT_AS and RLIMIT_DATA (ulimit -v, -d), as far as they are set.
+/// Limits of this process alone: RLIMIT_AS and RLIMIT_DATA (ulimit -v, -d), as far as they are set. What is
+/// available there is less by what libraries will take.
 /// @param key  this process's alone
 std::vector<MemoryPool> process_pools(const std::string& key);
 

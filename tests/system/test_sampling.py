@@ -102,6 +102,7 @@ class Sampling(SystemTest):
         self.assertEqual(done.out, self.drawn("--prompt", done.out[:96], "--tokens", 64, "--temperature", 0))
         self.assert_refused(self.sample("--prompt-file", prompt, "--prompt", "a"), USAGE, "--prompt-file")
         self.assert_refused(self.sample("--prompt-file", self.path("gone")), USAGE, "--prompt-file", "gone")
+        self.assert_refused(self.sample("--prompt-file", ""), USAGE, "--prompt-file", "name a file")
 
     def test_tokens_that_the_tokenizer_lacks_are_never_drawn(self):
         """A model may have more tokens than its dataset; at a high temperature it would draw them all."""
