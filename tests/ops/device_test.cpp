@@ -10,7 +10,6 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <numeric>
-#include <regex>
 #include <sched.h>
 #include <vector>
 
@@ -39,10 +38,10 @@ TEST_CASE("a device says what it computes with, and refuses impossible thread co
   CHECK(devices().back()->name().find(held_back ? "CPU, 1 thread (of 2, " : "CPU, 2 threads, ") == 0);
   if (const char* limited = std::getenv("GPT_TEST_INSTRUCTIONS"))
     CHECK(devices().front()->name().find("CPU, 1 thread, " + std::string(limited)) == 0);
-  const std::string products =
-      devices().front()->multiplies(DType::bf16) ? "AVX512_BF16|AMX" : "AVX-512|AVX512_VNNI|AVX2|AVX|SSE4.1";
-  CHECK(std::regex_search(devices().front()->name(),
-                          std::regex(", oneDNN 2\\.\\d+\\.\\d+ with (" + products + ")$")));
+  const std::string name = devices().front()->name();
+  CHECK(name.find(", oneDNN 2.") != std::string::npos);
+  CHECK((name.ends_with(" with AVX512_BF16") || name.ends_with(" with AMX")) ==
+        devices().front()->multiplies(DType::bf16));
   CHECK_THROWS_AS(make_cpu_device(0), Error);
   CHECK_THROWS_AS(make_cpu_device(-3), Error);
 }
