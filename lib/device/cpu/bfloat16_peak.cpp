@@ -16,8 +16,8 @@ namespace gpt {
 #if defined(__x86_64__)
 namespace {
 
-/// Kept, so that the compiler cannot leave out what they come from.
-void keep(const float* values) { asm volatile("" : : "r"(values) : "memory"); }
+/// Kept, so that the compiler cannot leave out what is written there.
+void keep(const void* values) { asm volatile("" : : "r"(values) : "memory"); }
 
 /// As the processor reads it: "Tile configuration" in Intel's manual, volume 1, section 18.3.
 struct alignas(64) TileConfig {
@@ -49,6 +49,8 @@ __attribute__((target("amx-tile,amx-bf16"))) double tile_products() {
   TileConfig config;
   std::fill_n(config.rows.begin(), 8, rows);
   std::fill_n(config.row_bytes.begin(), 8, row_bytes);
+  keep(&config);  // g++ 12 takes the instruction for one that reads 8 bytes, and leaves out what fills the
+                  // rest
   _tile_loadconfig(&config);
   _tile_zero(0);
   _tile_zero(1);
