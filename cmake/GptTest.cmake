@@ -3,6 +3,7 @@ function(gpt_test_binary name)
   cmake_parse_arguments(test "" "" "LIBRARIES;SOURCES" ${ARGN})
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE gpt_options gpt::test_support ${test_LIBRARIES})
+  gpt_precompile(${name} <doctest/doctest.h> <filesystem> <fmt/format.h> <fmt/ranges.h> <functional> <memory> <string> <vector>)
 endfunction()
 
 # gpt_register(NAME PROCESSORS n THREADS n [LABELS label...] [TIMEOUT s] [ENVIRONMENT setting...] COMMAND...): what all

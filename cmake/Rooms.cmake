@@ -14,6 +14,14 @@ if(GPT_SANITIZE)
   target_link_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE})
 endif()
 
+# gpt_precompile(TARGET HEADER...): reads these headers once for all of the target's sources, where GPT_PRECOMPILE says
+# so. Not where users build: a source that lacks an include would compile with it.
+function(gpt_precompile target)
+  if(GPT_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 # gpt_room(NAME [DEPENDS room...] [LIBRARIES target...] SOURCES file...)
 function(gpt_room name)
   cmake_parse_arguments(room "" "" "DEPENDS;LIBRARIES;SOURCES" ${ARGN})

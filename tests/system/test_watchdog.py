@@ -196,6 +196,8 @@ class Hangs(SystemTest):
             self.assertRegex(place, phase.replace("step 33", "step at step 33"))
 
     def test_a_stopped_rank_is_named_whatever_the_phase(self):
+        self.synth()
+        cases = []
         for ranks in (2, 4):
             for number, (point, condition, phase) in enumerate(STOPS):
                 even = number % 2 == 0
@@ -203,34 +205,41 @@ class Hangs(SystemTest):
                 # it takes four times as long, each point once.
                 if (even and ranks == 4) or (not even and ranks == 2 and SANITIZED):
                     continue
-                with self.subTest(ranks=ranks, point=point):
-                    self.stop(f"{point}{ranks}", ranks, ranks - 1, point, condition, phase)
+                cases.append((f"{point}-{ranks}", ranks, ranks - 1, point, condition, phase))
+        self.two_at_a_time(self.stop, cases)
 
     def test_a_stopped_root_is_named(self):
-        for ranks, (point, condition, phase) in zip((4, 2, 3), ROOT_STOPS):
-            with self.subTest(ranks=ranks, point=point):
-                self.stop(f"root-{point}", ranks, 0, point, condition, phase)
+        self.synth()
+        cases = [
+            (f"root-{point}", ranks, 0, point, condition, phase)
+            for ranks, (point, condition, phase) in zip((4, 2, 3), ROOT_STOPS)
+        ]
+        self.two_at_a_time(self.stop, cases)
+
+    def kill(self, point, conditions):
+        started = time.monotonic()
+        job = self.job(f"kill-{point}", 2, f"{point}:kill@rank=1{conditions}")
+        job.struck = started
+        done, seconds = job.end(4 * (TIMEOUT + GRACE))
+        self.assertEqual(job.left(), {}, str(done))
+        self.assertLess(seconds, 60 if SANITIZED else 15, str(done))
+        self.assertNotEqual(done.code, 0, str(done))
+        self.assertRegex(done.err, r"rank 1\b", str(done))
 
     def test_a_killed_rank_is_named_whatever_the_phase(self):
-        for point, conditions in KILLED:
-            with self.subTest(point=point):
-                started = time.monotonic()
-                job = self.job(f"kill-{point}", 2, f"{point}:kill@rank=1{conditions}")
-                job.struck = started
-                done, seconds = job.end(4 * (TIMEOUT + GRACE))
-                self.assertEqual(job.left(), {}, str(done))
-                self.assertLess(seconds, 60 if SANITIZED else 15, str(done))
-                self.assertNotEqual(done.code, 0, str(done))
-                self.assertRegex(done.err, r"rank 1\b", str(done))
+        self.synth()
+        self.two_at_a_time(self.kill, KILLED)
+
+    def stick(self, point, condition, phase):
+        job = self.job(point, 3, f"{point}:delay=600000@rank=1,{condition}")
+        self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
+        self.assertEqual(self.verdict(job)["rank"], 1)
 
     def test_a_rank_that_hangs_on_a_disk_is_named(self):
         """Its watchdog answers, and so all know that the others wait for it."""
+        self.synth()
         stuck = [("data.read", "hit=15", "step 15"), ("save.write", "step=40", "save at step 40")]
-        for point, condition, phase in stuck:
-            with self.subTest(point=point):
-                job = self.job(point, 3, f"{point}:delay=600000@rank=1,{condition}")
-                self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
-                self.assertEqual(self.verdict(job)["rank"], 1)
+        self.two_at_a_time(self.stick, stuck)
 
     def test_one_process_alone_ends_too(self):
         job = self.job("alone", 1, "eval:delay=600000")
