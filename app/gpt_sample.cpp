@@ -75,7 +75,11 @@ std::string read_prompt(const Options& options) {
 std::string checkpoint_file(const std::string& given) {
   gpt::validate(std::filesystem::exists(given), "--checkpoint {}: there is no such run folder or file",
                 given);
-  if (!std::filesystem::is_directory(given)) return given;
+  if (!std::filesystem::is_directory(given)) {
+    gpt::validate(std::filesystem::is_regular_file(given),
+                  "--checkpoint {} is not a regular file: name a checkpoint or a run folder", given);
+    return given;
+  }
   const gpt::CheckpointList list = gpt::list_checkpoints(given + "/checkpoints");
   for (const std::string& text : list.passed_over) gpt::notice(fmt::format("notice: passed over {}", text));
   gpt::validate(!list.valid.empty(), list.broken ? gpt::ExitCode::damaged : gpt::ExitCode::usage,

@@ -25,6 +25,16 @@ void sync(const std::string& path, int flags) {
            reason());
 }
 
+/// For files that say they are empty: those of /proc have no size, but contents.
+int64_t count_bytes(const FileHandle& file, const std::string& path) {
+  std::vector<std::byte> piece(size_t{1} << 16);
+  for (int64_t bytes = 0;;) {
+    const int64_t got = read_at(file, path, bytes, piece);
+    bytes += got;
+    if (got < std::ssize(piece)) return bytes;
+  }
+}
+
 }  // namespace
 
 void FileTraits::release(type descriptor) { ::close(descriptor); }
@@ -42,7 +52,7 @@ FileHandle open_regular_file(const std::string& path) {
 int64_t file_size(const FileHandle& file, const std::string& path) {
   struct stat status {};
   validate(::fstat(file.get(), &status) == 0, ExitCode::failed, "cannot examine {}: {}", path, reason());
-  return status.st_size;
+  return status.st_size > 0 ? status.st_size : count_bytes(file, path);
 }
 
 int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset, std::span<std::byte> out) {

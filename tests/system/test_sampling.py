@@ -1,5 +1,6 @@
 """gpt_sample: what it draws, what it refuses, and that a failing sample costs no model."""
 
+import os
 import unittest
 
 from harness import BAD_NUMBERS, DAMAGED, USAGE, SystemTest, run
@@ -168,6 +169,11 @@ class Sampling(SystemTest):
         done = run("gpt_sample", "--checkpoint", gone, "--prompt", "a")
         self.assertIn(done.code, (USAGE, DAMAGED), str(done))
         self.assertIn(gone.name, done.text)
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/null"):
+            done = run("gpt_sample", "--checkpoint", path, "--prompt", "a")
+            self.assert_refused(done, USAGE, f"--checkpoint {path} is not a regular file")
 
     def test_a_model_whose_logits_are_not_finite(self):
         """Decay by nearly 10⁹ a step: after two steps, which are still saved, products leave f32."""
