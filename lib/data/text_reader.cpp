@@ -112,4 +112,13 @@ int64_t TextReader::offset_of(size_t index) const {
   return piece_begin_ + static_cast<int64_t>(index) + before;
 }
 
+std::string read_text(const std::string& path, int64_t limit) {
+  TextReader reader(path);
+  validate(reader.file_bytes() <= limit, "{} has {} bytes: at most {} are expected here", path,
+           reader.file_bytes(), limit);
+  std::string text;
+  while (!reader.at_end()) text += reader.next();
+  return text;
+}
+
 }  // namespace gpt

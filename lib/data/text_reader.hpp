@@ -55,4 +55,8 @@ private:
   std::vector<size_t> joined_;  // where the last piece has an LF that was CR LF in the file
 };
 
+/// All of a file's text, made uniform as a TextReader does. @throws Error(usage) for what is no regular file,
+/// and if the file has more than `limit` bytes
+std::string read_text(const std::string& path, int64_t limit);
+
 }  // namespace gpt

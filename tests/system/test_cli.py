@@ -46,6 +46,8 @@ REFUSED = [
     ("reduction", "ring", {}),
     ("preset", "gpt5", {}),
     ("threads", "-1", {}),
+    ("seed", "-1", {}),
+    ("seed", "18446744073709551616", {}),
     ("keep", "0", {}),
     ("save_every", "-1", {}),
     ("bias", "maybe", {}),
@@ -90,6 +92,18 @@ class Options(SystemTest):
         done = self.start(self.path("nothing"), self.path("out"), steps=1)
         self.assert_refused(done, USAGE, self.path("nothing"), "gpt_data pack")
         self.assertFalse(self.path("out").exists())
+
+    def test_packing_refuses_negative_seeds_and_unknown_escapes(self):
+        text = self.path("text.txt")
+        text.write_text("some words\n" * 1000, encoding="utf-8")
+        for option, value in (("--seed", "-1"), ("--document-separator", "\\x"), ("--document-separator", "a\\")):
+            for command in ("pack", "synth") if option == "--seed" else ("pack",):
+                with self.subTest(option=option, value=value, command=command):
+                    words = ("--input", text) if command == "pack" else ()
+                    out = self.path("out")
+                    done = run("gpt_data", command, *words, "--out", out, f"{option}={value}")
+                    self.assert_refused(done, USAGE, option, value)
+                    self.assertFalse(out.exists(), "something was written")
 
     def test_packing_says_how_fast_it_was(self):
         text = self.path("text.txt")
