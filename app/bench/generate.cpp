@@ -1,6 +1,6 @@
 #include "base/error.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_generation.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
@@ -176,6 +176,7 @@ ExitCode bench_generate(World& world, const Arguments& arguments) {
   });
   world.set_layout({});
   measure(world, o, config);
+    check_output_file("json", o.json);
   return ExitCode::finished;
 }
 

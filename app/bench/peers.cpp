@@ -1,8 +1,8 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
 #include "bench/byte_size.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
 #include "bench/peer_process.hpp"
@@ -221,3 +221,4 @@ ExitCode bench_peers(World& world, const Arguments& arguments) {
 }
 
 }  // namespace gpt
+    check_output_file("json", o.json);

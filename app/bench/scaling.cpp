@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "bench/byte_size.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/plan_name.hpp"
 #include "model/precision.hpp"
 #include "train/comm_plan.hpp"
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 namespace gpt {
 namespace {
@@ -82,6 +83,13 @@ ScalingBench bench_of(const Options& options, int size) {
 }
 
 /// Names the plan, and sees to it that it can be followed on each number of ranks.
+/// @throws Error(usage) where the figures could not be written or drawn once they are measured
+void check_outputs(const Options& options) {
+  check_output_file("json", options.json);
+  check_output_file("plot", options.plot);
+  if (!options.plot.empty()) require_gnuplot(options.plot);
+}
+
 /// @throws Error(usage)
 void fit_plan(ScalingBench& bench, const std::vector<std::string>& node_of_rank) {
   const int64_t nodes = nodes_of_first(node_of_rank, bench.ranks.back());
@@ -137,7 +145,10 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
   ScalingBench bench;
-  world.everywhere([&] { bench = bench_of(o, world.size()); });
+  world.everywhere([&] {
+    bench = bench_of(o, world.size());
+    if (world.is_root()) check_outputs(o);
+  });
   world.set_layout({o.train.node_layout});
   const std::vector<std::string> node_of_rank = world.gather(std::to_string(world.node_index()));
   world.everywhere([&] { fit_plan(bench, node_of_rank); });

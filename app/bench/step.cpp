@@ -1,7 +1,7 @@
 #include "base/error.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/operator_table.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
@@ -185,3 +185,4 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
 }
 
 }  // namespace gpt
+    if (world.is_root()) check_output_file("json", o.json);

@@ -166,6 +166,41 @@ kind = "jax" if "jax" in words[0] else "compiled" if "--compile" in words else "
 with open({log!r}, "a") as log:
     print(json.dumps([kind, *words[1:]]), file=log)
 if kind in {fails!r}:
+class Outputs(Bench):
+    COMMANDS = (
+        ("step", *TINY_STEP, "--python", "none"),
+        ("peers", "--works", "char-cpu:2x8", "--python", "/nowhere/python"),
+        ("generate", "--preset", "char-cpu", "--tokens", 20, "--python", "none"),
+        ("comm", "--sizes", "4K"),
+        ("scaling", *TINY_MODEL),
+        ("model", "--step-ms", 1),
+    )
+
+    def test_a_file_that_cannot_be_written_is_refused_before_measuring(self):
+        for command in self.COMMANDS:
+            for file in (self.path("gone") / "figures.json", self.folder):
+                with self.subTest(command=command, file=file):
+                    done = run("gpt_bench", *command, "--json", file)
+                    self.assert_refused(done, USAGE, f"--json {file}: cannot be written")
+                    self.assertEqual(done.out, "")
+        done = run("gpt_bench", "scaling", *TINY_MODEL, "--plot", self.folder, ranks=2)
+        self.assert_refused(done, USAGE, f"--plot {self.folder}: cannot be written", times=1)
+
+    def test_trying_changes_nothing(self):
+        there, new, link = self.path("there.json"), self.path("new.json"), self.path("link.json")
+        there.write_text("figures", encoding="utf-8")
+        link.symlink_to(new)
+        for file in (there, new, link):
+            done = run("gpt_bench", "scaling", *TINY_MODEL, "--json", file, "--plot", self.folder)
+            self.assert_refused(done, USAGE, "--plot")
+        self.assertEqual(there.read_text(encoding="utf-8"), "figures")
+        self.assertFalse(new.exists())
+        self.assertTrue(link.is_symlink())
+        done = run("gpt_bench", "model", "--step-ms", 1, "--json", "/dev/stdout")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn('"predictions"', done.out)
+
+
     sys.exit(3)
 print(json.dumps({{"peer": "a " + kind}}), flush=True)
 for number, line in enumerate(sys.stdin):
@@ -431,7 +466,7 @@ class Sums(Bench):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "comm", *words, ranks=3), USAGE, part, times=1)
         done = run("gpt_bench", "comm", "--sizes", "4", "--repeat", 1, "--json", "/nowhere/x.json")
-        self.assert_refused(done, FAILED, "/nowhere/x.json")
+        self.assert_refused(done, USAGE, "/nowhere/x.json")
 
 
 class Scaling(Bench):
@@ -512,7 +547,8 @@ class Scaling(Bench):
             "gpt_bench", "scaling", *TINY_MODEL, "--steps", 1, "--rounds", 1, "--plot", self.path("no.svg"),
             environment={"PATH": f"{gnuplot.parent}:{os.environ['PATH']}"},
         )  # fmt: skip
-        self.assert_refused(done, FAILED, "gnuplot is missing")
+        self.assert_refused(done, USAGE, "gnuplot is missing")
+        self.assertEqual(done.out, "", "nothing is measured")
 
     def test_what_cannot_be_measured(self):
         for words, part in (
