@@ -97,6 +97,7 @@ nlohmann::json figures_json(const Times& times, const GenerationSetup& setup) {
 
 void measure(const World& world, const Options& options, const GptConfig& config) {
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
+  warn_of_precision(world, precision_named(options.precision));
   const GenerationSetup setup{.config = config,
                               .sequences = options.sequences,
                               .prompt = options.prompt,

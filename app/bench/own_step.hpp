@@ -81,6 +81,9 @@ TrainOptions fixed_plan();
 /// @throws Error(usage) where the plan of sums leaves a choice, or is the tree
 void check_fixed_plan(const TrainOptions& options);
 
+/// Says on standard error what is slow about a precision on this machine. Only the root speaks.
+void warn_of_precision(const World& world, DType type);
+
 /// @throws Error(usage)
 void check_threads(int64_t threads);
 

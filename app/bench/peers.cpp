@@ -167,6 +167,8 @@ void measure(const World& world, const Options& options, const std::vector<PeerW
   for (const NamedPeer& peer : peers) kinds.push_back(peer.kind);
   fmt::print("peers: {} thread{}, dropout 0, least of {} rounds in turns\n", threads, threads > 1 ? "s" : "",
              options.rounds);
+  if (std::ranges::find(works, DType::bf16, &PeerWork::type) != works.end())
+    warn_of_precision(world, DType::bf16);
   print_peers_head(kinds);
   nlohmann::json rows = nlohmann::json::array();
   std::map<std::string, std::string> called;

@@ -156,6 +156,7 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
   for (const std::string& warning : thread_warnings(world, choice))
     if (world.is_root()) fmt::print(stderr, "gpt_bench: warning: {}\n", warning);
   const std::vector<ScalingPoint> points = measure_scaling(world, bench);
+  warn_of_precision(world, bench.type);
   world.everywhere([&] {
     if (!world.is_root()) return;
     print_scaling(bench, points);

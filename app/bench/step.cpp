@@ -111,6 +111,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
   Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
     measured.own.add(own.round(options.steps));
+  warn_of_precision(world, type);
     if (peer) measured.peer.add(peer->round());
     for (int64_t step = 0; options.operators && step < options.steps; ++step) {
       operators.start();

@@ -66,6 +66,18 @@ class Step(Bench):
                 self.assertEqual(row["operands"], "bf16", row)
 
     def test_where_the_time_goes(self):
+    def test_bf16_without_instructions_is_warned_of(self):
+        """The library multiplies with what it is allowed to use."""
+        old = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+        generate = ("generate", "--preset", "char-cpu", "--context", 32, "--prompt", 4, "--tokens", 4, "--rounds", 1)
+        alone = ("--threads", 1, "--python", "none")
+        for words in (("step", *TINY_STEP, *alone), (*generate, *alone), ("scaling", *TINY_MODEL, "--rounds", 1)):
+            for precision, times in (("fp32", 0), ("bf16", 1)):
+                done = run("gpt_bench", *words, "--precision", precision, environment=old)
+                self.assertEqual(done.code, 0, str(done))
+                warning = "gpt_bench: warning: --precision bf16: this CPU has no instructions for it"
+                self.assertEqual(done.err.count(warning), times, str(done))
+
         # char-cpu: 4 blocks of width 128; here 16 positions, a context of 8 and 64 tokens
         flops = 16 * (6 * (4 * 12 * 128**2 + 64 * 128) + 6 * 4 * 128 * 8)
         for ranks, words, calls in (
