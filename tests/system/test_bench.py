@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import unittest
@@ -65,7 +66,6 @@ class Step(Bench):
             if row["flops"] > 0:
                 self.assertEqual(row["operands"], "bf16", row)
 
-    def test_where_the_time_goes(self):
     def test_bf16_without_instructions_is_warned_of(self):
         """The library multiplies with what it is allowed to use."""
         old = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -78,6 +78,7 @@ class Step(Bench):
                 warning = "gpt_bench: warning: --precision bf16: this CPU has no instructions for it"
                 self.assertEqual(done.err.count(warning), times, str(done))
 
+    def test_where_the_time_goes(self):
         # char-cpu: 4 blocks of width 128; here 16 positions, a context of 8 and 64 tokens
         flops = 16 * (6 * (4 * 12 * 128**2 + 64 * 128) + 6 * 4 * 128 * 8)
         for ranks, words, calls in (
@@ -165,19 +166,6 @@ class Step(Bench):
                 self.assertIn("gpt_bench " + " ".join(words), done.out)
 
 
-class Peers(Bench):
-    """Beside a Python that only pretends: it answers with times that are known."""
-
-    WORDS = ("peers", "--works", "char-cpu:2x8", "--threads", 1, "--steps", 2, "--rounds", 5)
-    PYTHON = """#!/usr/bin/python3
-import json, os, pathlib, sys
-words = sys.argv[1:]
-if words[0] == "-c":
-    sys.exit(0 if words[1].split()[-1] in {has!r} else 1)
-kind = "jax" if "jax" in words[0] else "compiled" if "--compile" in words else "eager"
-with open({log!r}, "a") as log:
-    print(json.dumps([kind, *words[1:]]), file=log)
-if kind in {fails!r}:
 class Outputs(Bench):
     COMMANDS = (
         ("step", *TINY_STEP, "--python", "none"),
@@ -213,6 +201,22 @@ class Outputs(Bench):
         self.assertIn('"predictions"', done.out)
 
 
+class Peers(Bench):
+    """Beside a Python that only pretends: it answers with times that are known."""
+
+    WORDS = ("peers", "--works", "char-cpu:2x8", "--threads", 1, "--steps", 2, "--rounds", 5)
+    PYTHON = """#!/usr/bin/python3
+import json, os, pathlib, sys, time
+words = sys.argv[1:]
+if words[0] == "-c":
+    sys.exit(0 if words[1].split()[-1] in {has!r} else 1)
+kind = "jax" if "jax" in words[0] else "compiled" if "--compile" in words else "eager"
+with open({log!r}, "a") as log:
+    print(json.dumps([kind, *words[1:]]), file=log)
+if kind in {silent!r}:
+    pathlib.Path({log!r} + "-silent").write_text(str(os.getpid()))
+    time.sleep(100)
+if kind in {fails!r}:
     sys.exit(3)
 print(json.dumps({{"peer": "a " + kind}}), flush=True)
 for number, line in enumerate(sys.stdin):
@@ -222,7 +226,7 @@ for number, line in enumerate(sys.stdin):
     {last_words}
 """
 
-    def python(self, has=("torch", "jax"), fails=(), rounds=100, last_words="", **seconds):
+    def python(self, has=("torch", "jax"), fails=(), silent=(), rounds=100, last_words="", **seconds):
         """The pretender, and the file that it notes its calls in."""
         folder = self.path("bin")
         folder.mkdir(exist_ok=True)
@@ -232,7 +236,7 @@ for number, line in enumerate(sys.stdin):
             (folder / script).write_text("", encoding="utf-8")
         seconds = {"eager": 60.0, "compiled": 50.0, "jax": 55.0} | seconds
         text = self.PYTHON.format(
-            has=has, fails=fails, rounds=rounds, last_words=last_words, log=str(log), seconds=seconds
+            has=has, fails=fails, silent=silent, rounds=rounds, last_words=last_words, log=str(log), seconds=seconds
         )
         (folder / "python3").write_text(text, encoding="utf-8")
         (folder / "python3").chmod(0o755)
@@ -291,6 +295,21 @@ for number, line in enumerate(sys.stdin):
             self.assert_refused(done, FAILED, "no peer could be measured for char-cpu 2x8 fp32, char-cpu 2x8 bf16")
             self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +- +- +-  -$")
             self.assertIn("notice: char-cpu 2x8 fp32: eager is left out: the peer ended", done.err)
+
+    def test_a_peer_is_announced_and_not_waited_for_without_end(self):
+        python, log = self.python(silent=("eager",))
+        words = (*TINY_STEP, "--threads", 1, "--python", python[1], "--peer-script", python[3] / "torch_step.py")
+        done = run("gpt_bench", "step", *words, "--peer-timeout", 2)
+        self.assert_refused(done, FAILED, "the peer has not answered for 2 s", "--peer-timeout")
+        said = f"notice: starting the peer, {python[1]} {python[3]}/torch_step.py: this may take minutes, at most 2 s"
+        self.assertIn(said, done.err)
+        silent = int(pathlib.Path(f"{log}-silent").read_text(encoding="utf-8"))
+        self.assertRaises(ProcessLookupError, os.kill, silent, 0)
+        done, figures = self.bench(*self.WORDS, "--precision", "fp32", "--peer-timeout", 2, *python)
+        self.assertIn("eager is left out: the peer has not answered", done.err)
+        self.assertEqual(figures["results"][0]["best"], "compiled")
+        for command in ("step", "peers", "generate"):
+            self.assert_refused(run("gpt_bench", command, "--peer-timeout", 0), USAGE, "--peer-timeout 0")
 
     def test_what_python_lacks(self):
         python, _ = self.python(has=("torch",))
