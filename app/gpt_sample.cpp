@@ -10,6 +10,7 @@
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
 #include "train/read_weights.hpp"
+#include "train/threads.hpp"
 #include "train/versions.hpp"
 #include "train_options.hpp"
 
@@ -216,8 +217,7 @@ int run(int argc, char** argv) {
   }
   gpt::validate(options.tokens >= 0, "--tokens {}: use 0 or a positive number", options.tokens);
   gpt::validate(options.count >= 0, "--count {}: use 0 or a positive number", options.count);
-  gpt::validate(options.threads >= 0 && options.threads <= 4096,
-                "--threads {}: use 0 (all cores) or up to 4096", options.threads);
+  gpt::check_threads(options.threads);
   options.sampling.seed = gpt::parse_seed(options.seed);
   gpt::validate_sampling(options.sampling);
   gpt::validate(values["prompt-file"].defaulted() || !options.prompt_file.empty(),

@@ -174,8 +174,4 @@ void warn_of_precision(const World& world, DType type) {
     notice("gpt_bench: warning: " + *warning);
 }
 
-void check_threads(int64_t threads) {
-  validate(threads >= 0 && threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096", threads);
-}
-
 }  // namespace gpt

@@ -84,7 +84,4 @@ void check_fixed_plan(const TrainOptions& options);
 /// Says on standard error what is slow about a precision on this machine. Only the root speaks.
 void warn_of_precision(const World& world, DType type);
 
-/// @throws Error(usage)
-void check_threads(int64_t threads);
-
 }  // namespace gpt

@@ -57,7 +57,8 @@ ScalingBench bench_of(const Options& options, int size) {
   validate(options.micro_batch >= 1, "--micro-batch {}: use 1 or more", options.micro_batch);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
-  validate(options.threads >= 1 && options.threads <= 4096, "--threads {}: use 1 to 4096", options.threads);
+  validate(options.threads >= 1, "--threads {}: use 1 or more", options.threads);
+  check_threads(options.threads);
   check_fixed_plan(options.train);
   ScalingBench bench{
       .preset = options.preset,
@@ -82,7 +83,6 @@ ScalingBench bench_of(const Options& options, int size) {
   return bench;
 }
 
-/// Names the plan, and sees to it that it can be followed on each number of ranks.
 /// @throws Error(usage) where the figures could not be written or drawn once they are measured
 void check_outputs(const Options& options) {
   check_output_file("json", options.json);
@@ -90,6 +90,7 @@ void check_outputs(const Options& options) {
   if (!options.plot.empty()) require_gnuplot(options.plot);
 }
 
+/// Names the plan, and sees to it that it can be followed on each number of ranks.
 /// @throws Error(usage)
 void fit_plan(ScalingBench& bench, const std::vector<std::string>& node_of_rank) {
   const int64_t nodes = nodes_of_first(node_of_rank, bench.ranks.back());
@@ -155,8 +156,8 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
   const ThreadChoice choice = choose_threads(world, bench.threads);
   for (const std::string& warning : thread_warnings(world, choice))
     if (world.is_root()) fmt::print(stderr, "gpt_bench: warning: {}\n", warning);
-  const std::vector<ScalingPoint> points = measure_scaling(world, bench);
   warn_of_precision(world, bench.type);
+  const std::vector<ScalingPoint> points = measure_scaling(world, bench);
   world.everywhere([&] {
     if (!world.is_root()) return;
     print_scaling(bench, points);

@@ -46,6 +46,7 @@ REFUSED = [
     ("reduction", "ring", {}),
     ("preset", "gpt5", {}),
     ("threads", "-1", {}),
+    ("threads", str(16 * os.sysconf("SC_NPROCESSORS_ONLN") + 1), {}),
     ("seed", "-1", {}),
     ("seed", "18446744073709551616", {}),
     ("keep", "0", {}),
@@ -229,6 +230,14 @@ class Launch(SystemTest):
         self.assertRegex(done.out, r"(?m)^--node-layout splits host \S+ into 4 nodes$", str(done))
         self.assertIn("hierarchical, 1 rank a node", done.out, str(done))
         self.assertNotIn("notice: ", done.text, str(done))
+
+    def test_far_more_threads_than_cores_are_refused(self):
+        cores = os.sysconf("SC_NPROCESSORS_ONLN")
+        said = (f"--threads 100000: this machine has {cores} core", f"use up to {16 * cores}")
+        self.assert_refused(self.start(self.synth(), self.path("out"), ranks=2, threads=100000), USAGE, *said, times=1)
+        for command in ("step", "peers", "generate", "scaling", "model"):
+            self.assert_refused(run("gpt_bench", command, "--threads", 100000), USAGE, *said)
+        self.assert_refused(run("gpt_sample", "--threads", 100000), USAGE, *said)
 
     def test_threads_beyond_the_cores_are_warned_of(self):
         core = min(os.sched_getaffinity(0))
