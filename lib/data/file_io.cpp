@@ -98,11 +98,12 @@ void begin_sync(const std::string& path) {
 void sync_files(std::span<const std::string> paths) {
   // Once all of them are on their way, the first fsync makes the file system commit for the others too.
   for (const std::string& path : paths) begin_sync(path);
-  // What is left of an fsync is the disk emptying its cache, once for all that wait for it together.
+  // What is left of an fsync is the disk emptying its cache, once for all that wait for it together. Where
+  // there are no threads to be had, one waits after the other.
   const size_t threads = std::min<size_t>(paths.size(), 32);
   std::vector<std::future<void>> parts;
   for (size_t thread = 0; thread < threads; ++thread) {
-    parts.push_back(std::async(std::launch::async, [paths, thread, threads] {
+    parts.push_back(std::async([paths, thread, threads] {
       for (size_t i = thread; i < paths.size(); i += threads) sync(paths[i], O_RDONLY);
     }));
   }
