@@ -61,10 +61,12 @@ int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset,
     const ssize_t got =
         ::pread(file.get(), out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
     if (got == 0) break;
-    if (got < 0 && errno == EINTR) continue;
-    validate(got > 0, ExitCode::failed, "reading {} at byte {} failed: {}", path,
+    if (got > 0) {
+      done += static_cast<size_t>(got);
+      continue;
+    }
+    validate(errno == EINTR, ExitCode::failed, "reading {} at byte {} failed: {}", path,
              offset + static_cast<int64_t>(done), reason());
-    done += static_cast<size_t>(got);
   }
   return static_cast<int64_t>(done);
 }
@@ -75,9 +77,11 @@ void write_at(const FileHandle& file, const std::string& path, int64_t offset,
   while (done < bytes.size()) {
     const ssize_t put =
         ::pwrite(file.get(), bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
-    if (put < 0 && errno == EINTR) continue;
-    validate(put > 0, ExitCode::failed, "writing {} failed: {}", path, reason());
-    done += static_cast<size_t>(put);
+    if (put > 0) {
+      done += static_cast<size_t>(put);
+      continue;
+    }
+    validate(put < 0 && errno == EINTR, ExitCode::failed, "writing {} failed: {}", path, reason());
   }
 }
 
