@@ -10,6 +10,7 @@
 #include "data/synth.hpp"
 #include "data/verify.hpp"
 #include "h5/h5.hpp"
+#include "option_values.hpp"
 #include "terminal_progress.hpp"
 
 #include <algorithm>
@@ -63,27 +64,6 @@ bool parse(CommandLine& line, const Arguments& arguments) {
   return !help;
 }
 
-uint64_t checked_seed(int64_t seed) {
-  validate(seed >= 0, "--seed {}: use 0 or more", seed);
-  return static_cast<uint64_t>(seed);
-}
-
-/// \n, \t and \\ in an argument: shells make it hard to write the characters themselves.
-std::string unescape(const std::string& text) {
-  const std::map<char, char> escapes{{'n', '\n'}, {'t', '\t'}, {'\\', '\\'}};
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto escape = text[i] == '\\' && i + 1 < text.size() ? escapes.find(text[i + 1]) : escapes.end();
-    if (escape == escapes.end()) {
-      out += text[i];
-    } else {
-      out += escape->second;
-      ++i;
-    }
-  }
-  return out;
-}
-
 std::string count_shards(const std::vector<ShardInfo>& shards) {
   int64_t tokens = 0;
   for (const ShardInfo& shard : shards) tokens += shard.tokens;
@@ -124,12 +104,13 @@ auto with_progress(Job job) {
 
 ExitCode run_pack(const Arguments& arguments) {
   PackOptions options;
-  int64_t seed = 0;
+  std::string seed = "0";
   CommandLine line("gpt_data pack --input FILE|FOLDER... --out FOLDER: text files to a dataset", "input");
   line.group("Input")("input", list(options.inputs, "FILE|FOLDER..."),
                       "text files, or folders of which every file is taken")(
       "document-separator", option(options.separator, "TEXT"),
-      "ends a document inside a file (\\n, \\t, \\\\ are understood); without one, every file is a document")(
+      "ends a document inside a file (\\n, \\t, \\\\ stand for line feed, tab, backslash); without one, "
+      "every file is a document")(
       "tokenizer", option(options.tokenizer, "KIND"),
       "bytes: any file, 256 tokens; chars: UTF-8 text, a token for every character that occurs");
   line.group("Output")("out", required(options.out, "FOLDER"), "the dataset's folder, new or empty")(
@@ -139,8 +120,8 @@ ExitCode run_pack(const Arguments& arguments) {
       "val-shards", option(options.val_shards, "N"), "validation shards")("seed", option(seed, "N"),
                                                                           "order of the documents");
   if (!parse(line, arguments)) return ExitCode::finished;
-  options.seed = checked_seed(seed);
-  options.separator = unescape(options.separator);
+  options.seed = parse_seed(seed);
+  options.separator = unescape("document-separator", options.separator);
   options.notice = [](const std::string& text) { gpt::notice(fmt::format("gpt_data: {}", text)); };
   const Speed speed;
   const PackReport done = with_progress([&](const Progress& progress) { return pack(options, progress); });
@@ -151,7 +132,7 @@ ExitCode run_pack(const Arguments& arguments) {
 
 ExitCode run_synth(const Arguments& arguments) {
   SynthOptions options;
-  int64_t seed = 0;
+  std::string seed = "0";
   std::optional<int64_t> val_tokens;
   CommandLine line("gpt_data synth --out FOLDER: a dataset of stories from a small grammar", "out");
   line.group("Text")("tokens", option(options.tokens, "N"), "training tokens")(
@@ -165,7 +146,7 @@ ExitCode run_synth(const Arguments& arguments) {
       "shards", option(options.shards, "N"), "training shards; the global batch must be a multiple")(
       "val-shards", option(options.val_shards, "N"), "validation shards");
   if (!parse(line, arguments)) return ExitCode::finished;
-  options.seed = checked_seed(seed);
+  options.seed = parse_seed(seed);
   if (val_tokens) {
     validate(*val_tokens >= 0, "--val-tokens {}: use 0 (no validation part) or more", *val_tokens);
     options.val_tokens = *val_tokens;

@@ -2,7 +2,7 @@
 #include "base/fault.hpp"
 #include "base/notice.hpp"
 #include "base/stopwatch.hpp"
-#include "data/file_io.hpp"
+#include "data/text_reader.hpp"
 #include "device/device.hpp"
 #include "model/generator.hpp"
 #include "model/precision.hpp"
@@ -10,6 +10,7 @@
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
 #include "train/read_weights.hpp"
+#include "train/threads.hpp"
 #include "train/versions.hpp"
 #include "train_options.hpp"
 
@@ -37,6 +38,7 @@ struct Options {
   int64_t count = 1;
   int64_t threads = 0;
   std::string precision = "auto";
+  std::string seed = "1";
   bool speed = true;
   gpt::Sampling sampling;
 };
@@ -54,7 +56,7 @@ po::options_description describe(Options& o) {
       ("temperature", value(o.sampling.temperature), "0: always the likeliest token")
       ("top-k", value(o.sampling.top_k), "draw from the k likeliest; 0: from all")
       ("top-p", value(o.sampling.top_p), "draw from the likeliest that together reach this probability")
-      ("seed", value(o.sampling.seed), "of the draws")
+      ("seed", value(o.seed), "of the draws")
       ("threads", value(o.threads), "0: all cores that may be used")
       ("precision", value(o.precision), "of weights and activations: fp32; bf16, which is faster; auto: as in training")
       ("speed", value(o.speed), "say on standard error how fast it was, as name=value")
@@ -69,13 +71,17 @@ std::string read_prompt(const Options& options) {
   gpt::validate(options.prompt.empty(), "--prompt and --prompt-file: give one of them");
   gpt::validate(std::filesystem::exists(options.prompt_file), "--prompt-file {}: there is no such file",
                 options.prompt_file);
-  return gpt::read_small_file(options.prompt_file, largest_prompt);
+  return gpt::read_text(options.prompt_file, largest_prompt);
 }
 
 std::string checkpoint_file(const std::string& given) {
   gpt::validate(std::filesystem::exists(given), "--checkpoint {}: there is no such run folder or file",
                 given);
-  if (!std::filesystem::is_directory(given)) return given;
+  if (!std::filesystem::is_directory(given)) {
+    gpt::validate(std::filesystem::is_regular_file(given),
+                  "--checkpoint {} is not a regular file: name a checkpoint or a run folder", given);
+    return given;
+  }
   const gpt::CheckpointList list = gpt::list_checkpoints(given + "/checkpoints");
   for (const std::string& text : list.passed_over) gpt::notice(fmt::format("notice: passed over {}", text));
   gpt::validate(!list.valid.empty(), list.broken ? gpt::ExitCode::damaged : gpt::ExitCode::usage,
@@ -169,7 +175,7 @@ Speed print_samples(const Options& options, gpt::Generator& generator, const gpt
   for (int64_t sample = 0; sample < options.count; sample += gpt::Generator::most_sequences)
     print_group(options, generator, tokenizer, prompt,
                 {sample, std::min(sample + gpt::Generator::most_sequences, options.count)}, speed);
-  write("\n");
+  if (options.count > 0) write("\n");
   gpt::validate(std::ferror(stdout) == 0, gpt::ExitCode::failed, "cannot write to standard output");
   return speed;
 }
@@ -211,8 +217,8 @@ int run(int argc, char** argv) {
   }
   gpt::validate(options.tokens >= 0, "--tokens {}: use 0 or a positive number", options.tokens);
   gpt::validate(options.count >= 0, "--count {}: use 0 or a positive number", options.count);
-  gpt::validate(options.threads >= 0 && options.threads <= 4096,
-                "--threads {}: use 0 (all cores) or up to 4096", options.threads);
+  gpt::check_threads(options.threads);
+  options.sampling.seed = gpt::parse_seed(options.seed);
   gpt::validate_sampling(options.sampling);
   gpt::validate(values["prompt-file"].defaulted() || !options.prompt_file.empty(),
                 "--prompt-file '': name a file");

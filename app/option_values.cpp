@@ -2,6 +2,10 @@
 
 #include "base/error.hpp"
 
+#include <charconv>
+#include <limits>
+#include <string_view>
+
 namespace gpt {
 namespace {
 
@@ -32,6 +36,32 @@ void check_values_follow(const std::vector<std::string>& arguments, const po::op
              is_last ? "" : fmt::format(" before {}", arguments[i + 1]), word, value_name(*option));
     ++i;
   }
+}
+
+uint64_t parse_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seed);
+  validate(error == std::errc() && parsed == end, "--seed {}: use a whole number from 0 to {}", text,
+           std::numeric_limits<uint64_t>::max());
+  return seed;
+}
+
+std::string unescape(const std::string& option, const std::string& text) {
+  constexpr std::string_view names = "nt\\", meanings = "\n\t\\";
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      out += text[i];
+      continue;
+    }
+    const size_t which = ++i < text.size() ? names.find(text[i]) : std::string_view::npos;
+    validate(which != std::string_view::npos,
+             "--{} {}: a backslash stands in \\n, \\t or \\\\ only: write \\\\ for the character itself",
+             option, text);
+    out += meanings[which];
+  }
+  return out;
 }
 
 }  // namespace gpt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,13 @@ namespace gpt {
 ///         nothing. "--name=--other" gives a value that looks like an option.
 void check_values_follow(const std::vector<std::string>& arguments,
                          const boost::program_options::options_description& options);
+
+/// The value of --seed: 0 to 2^64 - 1. @throws Error(usage) for anything else. Boost would take -1 for 2^64
+/// - 1.
+uint64_t parse_seed(const std::string& text);
+
+/// \n, \t and \\ as the characters that shells make hard to write. @throws Error(usage) naming `option` for a
+/// backslash before anything else
+std::string unescape(const std::string& option, const std::string& text);
 
 }  // namespace gpt

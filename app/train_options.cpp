@@ -125,7 +125,9 @@ void assign_number(const Entry& entry, const std::string& text, Number& target) 
   const char* const end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, target);
   validate(error == std::errc() && parsed == end, "--{} {}: use {}", entry.name, text,
-           std::is_floating_point_v<Number> ? "a number" : "a whole number that fits into 64 bits");
+           std::is_floating_point_v<Number> ? "a number"
+           : std::is_unsigned_v<Number>     ? "a whole number from 0 to 2^64 - 1"
+                                            : "a whole number that fits into 64 bits");
 }
 
 void assign(const Entry& entry, const std::string& text) {

@@ -3,6 +3,7 @@
 #include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/memory.hpp"
+#include "bench/output_file.hpp"
 
 #include <cstdio>
 
@@ -160,7 +161,10 @@ ExitCode bench_comm(World& world, const Arguments& arguments) {
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
   CommBench bench;
-  world.everywhere([&] { bench = bench_of(o); });
+  world.everywhere([&] {
+    bench = bench_of(o);
+    if (world.is_root()) check_output_file("json", o.json);
+  });
   world.set_layout({o.node_layout});
   world.everywhere([&] {
     validate(!o.memory || world.nodes() == 1, "--memory: measures one node, but the ranks are on {}",

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <utility>
 
 namespace gpt {
@@ -173,14 +172,6 @@ nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
           {"iterations", bench.iterations},
           {"implementations", implementations},
           {"results", rows}};
-}
-
-void write_json(const std::string& path, const nlohmann::json& json) {
-  std::ofstream file(path);
-  file << json.dump(1) << '\n';
-  file.close();
-  validate(!file.fail(), ExitCode::failed, "cannot write {}: does its folder exist, and is there room?",
-           path);
 }
 
 }  // namespace gpt

@@ -24,7 +24,4 @@ void print_comm_table(const Machine& machine, const CommBench& bench, const std:
 nlohmann::json comm_json(const Machine& machine, const CommBench& bench,
                          const std::vector<CommResult>& results);
 
-/// @throws Error naming the file
-void write_json(const std::string& path, const nlohmann::json& json);
-
 }  // namespace gpt

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_generation.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
@@ -41,6 +41,7 @@ void check(const Options& o) {
            o.tokens, o.context);
   precision_named(o.precision);
   validate(o.rounds >= 1, "--rounds {}: use a positive number", o.rounds);
+  check_peer_limit(o.peer.limit);
   check_threads(o.threads);
 }
 
@@ -96,6 +97,7 @@ nlohmann::json figures_json(const Times& times, const GenerationSetup& setup) {
 }
 
 void measure(const World& world, const Options& options, const GptConfig& config) {
+  warn_of_precision(world, precision_named(options.precision));
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const GenerationSetup setup{.config = config,
                               .sequences = options.sequences,
@@ -164,7 +166,8 @@ ExitCode bench_generate(World& world, const Arguments& arguments) {
       ("json", option(o.json, "FILE"), "write the figures there")
       ("python", option(o.peer.python, "NAME"),
        "a Python with Hugging Face's transformers to compare with; auto: python3 if it has them; none: no comparison")
-      ("peer-script", option(o.peer.script, "FILE"), "the peer's program");
+      ("peer-script", option(o.peer.script, "FILE"), "the peer's program")
+      ("peer-timeout", option(o.peer.limit, "SECONDS"), "that the peer may take to start, or for a round");
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
   GptConfig config;
@@ -173,6 +176,7 @@ ExitCode bench_generate(World& world, const Arguments& arguments) {
              "gpt_bench generate measures one process: start it without mpirun, or with 1 rank");
     config = bench_config(o.preset, o.context, o.vocabulary);
     check(o);
+    check_output_file("json", o.json);
   });
   world.set_layout({});
   measure(world, o, config);

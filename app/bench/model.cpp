@@ -1,9 +1,9 @@
 #include "base/error.hpp"
 #include "bench/byte_size.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/model_inputs.hpp"
 #include "bench/model_report.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_step.hpp"
 #include "bench/progress.hpp"
 #include "train/comm_plan.hpp"
@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace gpt {
@@ -250,6 +251,7 @@ ExitCode bench_model(World& world, const Arguments& arguments) {
   world.everywhere([&] {
     validate(world.size() == 1, "gpt_bench model computes on one rank: start it without mpirun");
     check(o);
+    check_output_file("json", o.json);
   });
   world.set_layout({});
 

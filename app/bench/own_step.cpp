@@ -1,8 +1,10 @@
 #include "bench/own_step.hpp"
 
+#include "base/notice.hpp"
 #include "base/philox.hpp"
 #include "base/stopwatch.hpp"
 #include "bench/timed_ops.hpp"
+#include "train/announcement.hpp"
 #include "train/flat_buffers.hpp"
 
 #include <algorithm>
@@ -166,8 +168,10 @@ void check_fixed_plan(const TrainOptions& options) {
   validate(options.inter != "auto", "--inter auto: use mpi, ring, halving or direct here");
 }
 
-void check_threads(int64_t threads) {
-  validate(threads >= 0 && threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096", threads);
+void warn_of_precision(const World& world, DType type) {
+  if (!world.is_root()) return;
+  if (const auto warning = precision_warning(type, *make_cpu_device(1)))
+    notice("gpt_bench: warning: " + *warning);
 }
 
 }  // namespace gpt

@@ -81,7 +81,7 @@ TrainOptions fixed_plan();
 /// @throws Error(usage) where the plan of sums leaves a choice, or is the tree
 void check_fixed_plan(const TrainOptions& options);
 
-/// @throws Error(usage)
-void check_threads(int64_t threads);
+/// Says on standard error what is slow about a precision on this machine. Only the root speaks.
+void warn_of_precision(const World& world, DType type);
 
 }  // namespace gpt

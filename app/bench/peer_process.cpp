@@ -2,14 +2,17 @@
 
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "base/stopwatch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/process/args.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/system.hpp>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 
 namespace gpt {
 
@@ -36,7 +39,14 @@ std::optional<Peer> chosen_peer(const World& world, Peer peer) {
   return std::nullopt;
 }
 
-PeerProcess::PeerProcess(const Peer& peer, const std::vector<std::string>& arguments) {
+void check_peer_limit(double seconds) {
+  validate(seconds >= 1 && seconds <= 1e6, "--peer-timeout {}: use 1 to 1000000 seconds", seconds);
+}
+
+PeerProcess::PeerProcess(const Peer& peer, const std::vector<std::string>& arguments) : limit_(peer.limit) {
+  notice(
+      fmt::format("notice: starting the peer, {} {}{}: this may take minutes, at most {} s (--peer-timeout)",
+                  peer.python, peer.script, peer.compiled ? " --compile" : "", limit_));
   std::vector<std::string> words = {peer.python, peer.script};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::signal(SIGPIPE, SIG_IGN);  // to ask a peer that is gone must not end this program
@@ -64,12 +74,39 @@ void PeerProcess::ask() {
 }
 
 nlohmann::json PeerProcess::read() {
-  std::string line;
-  validate(static_cast<bool>(std::getline(from_peer_, line)), ExitCode::failed,
-           "the peer ended: what it wrote stands above; measure without it");
+  const std::string line = read_line();
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
   validate(!answer.is_discarded(), ExitCode::failed, "the peer wrote '{}', which is no JSON", line);
   return answer;
+}
+
+void PeerProcess::give_up() {
+  std::error_code ignored;
+  ::kill(child_.id(), SIGKILL);
+  child_.wait(ignored);
+  throw Error(
+      fmt::format("the peer has not answered for {} s: give it longer with --peer-timeout, or measure "
+                  "without it",
+                  limit_));
+}
+
+std::string PeerProcess::read_line() {
+  const Stopwatch waited;
+  size_t end = 0;
+  while ((end = received_.find('\n')) == std::string::npos) {
+    const double left = limit_ - waited.seconds();
+    if (left <= 0) give_up();
+    pollfd from{.fd = from_peer_.native_source(), .events = POLLIN, .revents = 0};
+    constexpr double most = 1e6;  // milliseconds
+    if (::poll(&from, 1, static_cast<int>(std::min(left * 1e3, most)) + 1) <= 0) continue;
+    std::array<char, 4096> piece{};
+    const int got = from_peer_.read(piece.data(), piece.size());
+    validate(got > 0, ExitCode::failed, "the peer ended: what it wrote stands above; measure without it");
+    received_.append(piece.data(), static_cast<size_t>(got));
+  }
+  std::string line = received_.substr(0, end);
+  received_.erase(0, end + 1);
+  return line;
 }
 
 }  // namespace gpt

@@ -19,7 +19,11 @@ struct Peer {
   std::string library = "PyTorch";  ///< what it needs
   std::string module = "torch";     ///< as which Python imports that
   bool compiled = false;            ///< with torch.compile
+  double limit = 600.0;             ///< seconds until it answers, at most
 };
+
+/// The value of --peer-timeout. @throws Error(usage)
+void check_peer_limit(double seconds);
 
 /// What keeps this peer from being measured: "python3 has no PyTorch"; empty if nothing does.
 std::string fault_of(const Peer& peer);
@@ -31,8 +35,9 @@ std::optional<Peer> chosen_peer(const World& world, Peer peer);
 /// A peer in a process of its own that computes only when asked.
 class PeerProcess {
 public:
+  /// Says on standard error that it starts the peer, which may take minutes, and waits for its first answer.
   /// @param arguments  of the peer's program
-  /// @throws Error(failed) if the peer ends instead of answering
+  /// @throws Error(failed) if the peer ends instead of answering, or lets the limit pass
   PeerProcess(const Peer& peer, const std::vector<std::string>& arguments);
 
   const std::string& name() const { return name_; }
@@ -44,9 +49,13 @@ public:
 private:
   void ask();
   nlohmann::json read();
+  std::string read_line();
+  [[noreturn]] void give_up();  // ends the peer
 
-  boost::process::pipe to_peer_;  // no stream: its destructor throws where the peer is gone
-  boost::process::ipstream from_peer_;
+  // No streams: that to a peer that is gone throws in its destructor, that from a silent one waits for ever.
+  boost::process::pipe to_peer_, from_peer_;
+  std::string received_;  // of the next line
+  double limit_;
   boost::process::child child_;
   std::string name_;
   int64_t peak_bytes_ = 0;

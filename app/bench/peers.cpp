@@ -1,8 +1,8 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
 #include "bench/byte_size.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
 #include "bench/peer_process.hpp"
@@ -28,6 +28,7 @@ struct Options {
   int64_t rounds = 5;
   std::string python = "python3";
   std::string scripts = "tests/peers";
+  double peer_timeout = Peer{}.limit;
   std::string json;
 };
 
@@ -41,9 +42,12 @@ Peer peer_of(const std::string& kind, const Options& options) {
     return {.python = options.python,
             .script = options.scripts + "/jax_step.py",
             .library = "JAX",
-            .module = "jax"};
-  return {
-      .python = options.python, .script = options.scripts + "/torch_step.py", .compiled = kind == "compiled"};
+            .module = "jax",
+            .limit = options.peer_timeout};
+  return {.python = options.python,
+          .script = options.scripts + "/torch_step.py",
+          .compiled = kind == "compiled",
+          .limit = options.peer_timeout};
 }
 
 struct NamedPeer {
@@ -77,6 +81,7 @@ std::vector<NamedPeer> choose_peers(const Options& options) {
 std::vector<PeerWork> works_of(const Options& options) {
   validate(options.steps >= 0 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
+  check_peer_limit(options.peer_timeout);
   check_threads(options.threads);
   std::vector<PeerWork> works;
   for (const std::string& work : split_list("works", options.works))
@@ -162,6 +167,8 @@ private:
 /// @throws Error(failed), once all is measured, if there was nothing to compare some work with
 void measure(const World& world, const Options& options, const std::vector<PeerWork>& works,
              const std::vector<NamedPeer>& peers) {
+  if (std::ranges::find(works, DType::bf16, &PeerWork::type) != works.end())
+    warn_of_precision(world, DType::bf16);
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
   std::vector<std::string> kinds;
   for (const NamedPeer& peer : peers) kinds.push_back(peer.kind);
@@ -205,6 +212,7 @@ ExitCode bench_peers(World& world, const Arguments& arguments) {
       ("rounds", option(o.rounds, "N"), "rounds in which every program has its turn")
       ("python", option(o.python, "NAME"), "a Python with PyTorch or JAX")
       ("peer-scripts", option(o.scripts, "FOLDER"), "where torch_step.py and jax_step.py are")
+      ("peer-timeout", option(o.peer_timeout, "SECONDS"), "that a peer may take to start, or for a round")
       ("json", option(o.json, "FILE"), "write the figures there");
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
@@ -213,6 +221,7 @@ ExitCode bench_peers(World& world, const Arguments& arguments) {
   world.everywhere([&] {
     validate(world.size() == 1, "gpt_bench peers compares on one rank: start it without mpirun");
     works = works_of(o);
+    check_output_file("json", o.json);
     peers = choose_peers(o);
   });
   world.set_layout({});

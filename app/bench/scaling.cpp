@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "bench/byte_size.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
+#include "bench/output_file.hpp"
 #include "bench/plan_name.hpp"
 #include "model/precision.hpp"
 #include "train/comm_plan.hpp"
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 namespace gpt {
 namespace {
@@ -56,7 +57,8 @@ ScalingBench bench_of(const Options& options, int size) {
   validate(options.micro_batch >= 1, "--micro-batch {}: use 1 or more", options.micro_batch);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
-  validate(options.threads >= 1 && options.threads <= 4096, "--threads {}: use 1 to 4096", options.threads);
+  validate(options.threads >= 1, "--threads {}: use 1 or more", options.threads);
+  check_threads(options.threads);
   check_fixed_plan(options.train);
   ScalingBench bench{
       .preset = options.preset,
@@ -79,6 +81,13 @@ ScalingBench bench_of(const Options& options, int size) {
            "--global-batch {}: use {} or more, one sequence a rank, or 0 for --micro-batch on all ranks",
            options.global_batch, bench.ranks.back());
   return bench;
+}
+
+/// @throws Error(usage) where the figures could not be written or drawn once they are measured
+void check_outputs(const Options& options) {
+  check_output_file("json", options.json);
+  check_output_file("plot", options.plot);
+  if (!options.plot.empty()) require_gnuplot(options.plot);
 }
 
 /// Names the plan, and sees to it that it can be followed on each number of ranks.
@@ -137,13 +146,17 @@ ExitCode bench_scaling(World& world, const Arguments& arguments) {
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
   ScalingBench bench;
-  world.everywhere([&] { bench = bench_of(o, world.size()); });
+  world.everywhere([&] {
+    bench = bench_of(o, world.size());
+    if (world.is_root()) check_outputs(o);
+  });
   world.set_layout({o.train.node_layout});
   const std::vector<std::string> node_of_rank = world.gather(std::to_string(world.node_index()));
   world.everywhere([&] { fit_plan(bench, node_of_rank); });
   const ThreadChoice choice = choose_threads(world, bench.threads);
   for (const std::string& warning : thread_warnings(world, choice))
     if (world.is_root()) fmt::print(stderr, "gpt_bench: warning: {}\n", warning);
+  warn_of_precision(world, bench.type);
   const std::vector<ScalingPoint> points = measure_scaling(world, bench);
   world.everywhere([&] {
     if (!world.is_root()) return;

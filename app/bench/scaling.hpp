@@ -70,7 +70,9 @@ double efficiency(const ScalingPoint& point, const ScalingPoint& first);
 
 void print_scaling(const ScalingBench& bench, const std::vector<ScalingPoint>& points);
 nlohmann::json scaling_json(const ScalingBench& bench, const std::vector<ScalingPoint>& points);
-/// An SVG of tokens per second over ranks. @throws Error where gnuplot is missing or fails
+/// @throws Error(usage) where there is no gnuplot to draw `path` with
+void require_gnuplot(const std::string& path);
+/// An SVG of tokens per second over ranks, by gnuplot, which is there. @throws Error where that fails
 void plot_scaling(const std::string& path, const std::vector<ScalingPoint>& points);
 
 }  // namespace gpt

@@ -131,11 +131,13 @@ nlohmann::json scaling_json(const ScalingBench& bench, const std::vector<Scaling
           {"points", rows}};
 }
 
-void plot_scaling(const std::string& path, const std::vector<ScalingPoint>& points) {
-  // Writing to a program that is not there would end this one by a signal.
+void require_gnuplot(const std::string& path) {
   const std::vector<std::string> probe = {"gnuplot", "--version"};
   validate(bp::system("/usr/bin/env", bp::args(probe), bp::std_out > bp::null, bp::std_err > bp::null) == 0,
-           ExitCode::failed, "--plot {}: gnuplot is missing: install it, or leave --plot out", path);
+           "--plot {}: gnuplot is missing: install it, or leave --plot out", path);
+}
+
+void plot_scaling(const std::string& path, const std::vector<ScalingPoint>& points) {
   std::string script = fmt::format(
       "set terminal svg size 860,480 font 'sans-serif,13' background rgb 'white'\nset output '{}'\n"
       "set xlabel 'ranks'\nset ylabel 'tokens per second'\nset key top left\nset grid linecolor rgb "

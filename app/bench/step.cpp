@@ -1,13 +1,13 @@
 #include "base/error.hpp"
-#include "bench/comm_report.hpp"
 #include "bench/commands.hpp"
 #include "bench/operator_table.hpp"
+#include "bench/output_file.hpp"
 #include "bench/own_step.hpp"
 #include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "model/precision.hpp"
-#include "train/memory.hpp"
+#include "train/memory_check.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -30,6 +30,7 @@ struct Options {
   int64_t steps = 3;
   int64_t rounds = 5;
   bool operators = true;
+  std::string memory_check = "refuse";
   std::string json;
   Peer peer{.script = "tests/peers/torch_step.py"};
 };
@@ -51,6 +52,9 @@ void check(const Options& options, int ranks) {
            options.steps, options.rounds);
   precision_named(options.precision);
   recompute_named(options.recompute);
+  validate(options.memory_check == "refuse" || options.memory_check == "warn",
+           "--memory-check {}: use refuse or warn", options.memory_check);
+  check_peer_limit(options.peer.limit);
   check_threads(options.threads);
 }
 
@@ -81,18 +85,39 @@ nlohmann::json figures_json(const Times& times, int64_t peak_bytes) {
   return figures;
 }
 
+/// @param sequences  of this rank
+/// @throws SharedError(usage) where the ranks need more memory than there is
+void require_memory(const World& world, const Options& options, const GptConfig& config, int64_t sequences,
+                    int64_t micro_batch) {
+  TrainOptions train = fixed_plan();
+  train.model = config;
+  train.precision = options.precision;
+  train.recompute = options.recompute;
+  train.threads = options.threads;
+  train.save_every = 0;
+  train.memory_check = options.memory_check;
+  Plan plan;
+  plan.sequences = {0, sequences};
+  plan.micro_batch = micro_batch;
+  Console console(world.is_root());
+  check_memory(console, world, train, plan, StateDivision::never);
+}
+
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
 void measure(const World& world, const Options& options, const GptConfig& config) {
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
   const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
+  const int64_t micro_batch = options.micro_batch > 0 ? std::min(options.micro_batch, sequences) : sequences;
   const DType type = precision_named(options.precision);
+  require_memory(world, options, config, sequences, micro_batch);
+  warn_of_precision(world, type);
   OperatorTimes operators;
   OwnStep own(world,
               {.config = config,
                .sequences = sequences,
-               .micro_batch = options.micro_batch > 0 ? options.micro_batch : sequences,
+               .micro_batch = micro_batch,
                .global_batch = batch,
                .threads = choice.threads,
                .plan = {},
@@ -167,10 +192,12 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")
       ("operators", option(o.operators, "true|false"), "also where the time goes, by operation, beside what this CPU can do")
+      ("memory-check", option(o.memory_check, "NAME"), "when memory will not suffice: refuse to start; warn, and start all the same")
       ("json", option(o.json, "FILE"), "write the figures there")
       ("python", option(o.peer.python, "NAME"),
        "a Python with PyTorch to compare with (one rank only); auto: python3 if it has it; none: no comparison")
       ("peer-script", option(o.peer.script, "FILE"), "the peer's program")
+      ("peer-timeout", option(o.peer.limit, "SECONDS"), "that the peer may take to start, or for a round")
       ("compiled-peer", option(o.peer.compiled, "true|false"), "the peer uses torch.compile");
   // clang-format on
   if (!parse(line, arguments, world)) return ExitCode::finished;
@@ -178,6 +205,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
   world.everywhere([&] {
     config = bench_config(o.preset, o.context, o.vocabulary);
     check(o, world.size());
+    if (world.is_root()) check_output_file("json", o.json);
   });
   world.set_layout({});
   measure(world, o, config);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "base/thread.hpp"
 #include "comm/messages.hpp"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ StatusExchange::StatusExchange(double timeout, std::function<RankStatus()> own)
   check_mpi(MPI_Comm_size(comm_.get(), &size_));
   sendings_.resize(rank_ == 0 ? static_cast<size_t>(size_) : 2);
   if (rank_ == 0) known_.resize(static_cast<size_t>(size_));
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  thread_ = start_thread("watching the other ranks", [this](const std::stop_token& stop) { run(stop); });
 }
 
 StatusExchange::~StatusExchange() {

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "base/thread.hpp"
 #include "comm/ending.hpp"
 #include "comm/shared_error.hpp"
 #include "comm/siblings.hpp"
@@ -44,7 +45,7 @@ Watchdog::Watchdog(std::string program, double timeout)
       timeout_(timeout > 0 ? timeout : 0.0),
       rank_(launched_rank()),
       hosts_{own_host()} {
-  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  thread_ = start_thread("the watchdog", [this](const std::stop_token& stop) { watch(stop); });
 }
 
 Watchdog::~Watchdog() { drop_exchange(); }

@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 #include "base/fault.hpp"
+#include "base/thread.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -78,7 +79,8 @@ BatchReader::BatchReader(const Dataset& dataset, const Lanes& lanes, int64_t con
     : impl_(std::make_unique<Impl>(dataset, lanes, context, global_batch, sequences)) {
   expects(context >= 1 && global_batch % lanes.lanes() == 0);
   expects(sequences.begin >= 0 && sequences.begin <= sequences.end && sequences.end <= global_batch);
-  impl_->thread = std::jthread([impl = impl_.get()](std::stop_token stop) { impl->run(stop); });
+  impl_->thread =
+      start_thread("reading ahead", [impl = impl_.get()](std::stop_token stop) { impl->run(stop); });
 }
 
 BatchReader::~BatchReader() = default;

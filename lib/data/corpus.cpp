@@ -5,7 +5,7 @@
 #include "text/utf8.hpp"
 
 #include <algorithm>
-#include <array>
+#include <type_traits>
 
 namespace gpt {
 namespace {
@@ -94,17 +94,15 @@ void Corpus::end_document(uint64_t end) {
     current_.unfinished = last_byte_ == '\n' ? 0 : 1;
     tokens_ += static_cast<int64_t>(current_.tokens);
     unfinished_ += static_cast<int64_t>(current_.unfinished);
-    list_.append(
-        std::array{current_.file, current_.begin, current_.end, current_.tokens, current_.unfinished});
+    list_.append({reinterpret_cast<const uint64_t*>(&current_), fields});
   }
   current_.tokens = 0;
 }
 
-Document Corpus::document(int64_t index) const {
-  expects(index >= 0 && index < documents());
-  std::array<uint64_t, fields> record{};
-  list_.read(index * fields, record);
-  return {record[0], record[1], record[2], record[3], record[4]};
+void Corpus::read_documents(int64_t first, std::span<Document> out) const {
+  expects(first >= 0 && first + std::ssize(out) <= documents());
+  static_assert(std::is_trivially_copyable_v<Document> && sizeof(Document) == fields * sizeof(uint64_t));
+  list_.read(first * fields, {reinterpret_cast<uint64_t*>(out.data()), out.size() * fields});
 }
 
 std::vector<char32_t> Corpus::alphabet() const {

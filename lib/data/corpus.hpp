@@ -5,6 +5,7 @@
 #include "data/text_reader.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,8 @@ public:
 
   const std::vector<std::string>& files() const { return files_; }
   int64_t documents() const { return list_.size() / fields; }
-  Document document(int64_t index) const;
+  /// The documents from `first` on, in the order of the files and of their places in them.
+  void read_documents(int64_t first, std::span<Document> out) const;
 
   int64_t text_bytes() const { return text_bytes_; }  ///< of all files
 
@@ -48,7 +50,7 @@ public:
   std::vector<char32_t> alphabet() const;
 
 private:
-  static constexpr int64_t fields = 5;
+  static constexpr int64_t fields = sizeof(Document) / sizeof(uint64_t);
 
   void scan(TextReader& reader, uint64_t file, const Progress& progress, int64_t bytes_before);
   size_t count(std::string_view text, bool last, const TextReader& reader, size_t piece_offset);

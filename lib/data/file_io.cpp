@@ -25,6 +25,16 @@ void sync(const std::string& path, int flags) {
            reason());
 }
 
+/// For files that say they are empty: those of /proc have no size, but contents.
+int64_t count_bytes(const FileHandle& file, const std::string& path) {
+  std::vector<std::byte> piece(size_t{1} << 16);
+  for (int64_t bytes = 0;;) {
+    const int64_t got = read_at(file, path, bytes, piece);
+    bytes += got;
+    if (got < std::ssize(piece)) return bytes;
+  }
+}
+
 }  // namespace
 
 void FileTraits::release(type descriptor) { ::close(descriptor); }
@@ -42,7 +52,7 @@ FileHandle open_regular_file(const std::string& path) {
 int64_t file_size(const FileHandle& file, const std::string& path) {
   struct stat status {};
   validate(::fstat(file.get(), &status) == 0, ExitCode::failed, "cannot examine {}: {}", path, reason());
-  return status.st_size;
+  return status.st_size > 0 ? status.st_size : count_bytes(file, path);
 }
 
 int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset, std::span<std::byte> out) {
@@ -51,10 +61,12 @@ int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset,
     const ssize_t got =
         ::pread(file.get(), out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
     if (got == 0) break;
-    if (got < 0 && errno == EINTR) continue;
-    validate(got > 0, ExitCode::failed, "reading {} at byte {} failed: {}", path,
+    if (got > 0) {
+      done += static_cast<size_t>(got);
+      continue;
+    }
+    validate(errno == EINTR, ExitCode::failed, "reading {} at byte {} failed: {}", path,
              offset + static_cast<int64_t>(done), reason());
-    done += static_cast<size_t>(got);
   }
   return static_cast<int64_t>(done);
 }
@@ -65,9 +77,11 @@ void write_at(const FileHandle& file, const std::string& path, int64_t offset,
   while (done < bytes.size()) {
     const ssize_t put =
         ::pwrite(file.get(), bytes.data() + done, bytes.size() - done, offset + static_cast<int64_t>(done));
-    if (put < 0 && errno == EINTR) continue;
-    validate(put > 0, ExitCode::failed, "writing {} failed: {}", path, reason());
-    done += static_cast<size_t>(put);
+    if (put > 0) {
+      done += static_cast<size_t>(put);
+      continue;
+    }
+    validate(put < 0 && errno == EINTR, ExitCode::failed, "writing {} failed: {}", path, reason());
   }
 }
 
@@ -88,11 +102,12 @@ void begin_sync(const std::string& path) {
 void sync_files(std::span<const std::string> paths) {
   // Once all of them are on their way, the first fsync makes the file system commit for the others too.
   for (const std::string& path : paths) begin_sync(path);
-  // What is left of an fsync is the disk emptying its cache, once for all that wait for it together.
+  // What is left of an fsync is the disk emptying its cache, once for all that wait for it together. Where
+  // there are no threads to be had, one waits after the other.
   const size_t threads = std::min<size_t>(paths.size(), 32);
   std::vector<std::future<void>> parts;
   for (size_t thread = 0; thread < threads; ++thread) {
-    parts.push_back(std::async(std::launch::async, [paths, thread, threads] {
+    parts.push_back(std::async([paths, thread, threads] {
       for (size_t i = thread; i < paths.size(); i += threads) sync(paths[i], O_RDONLY);
     }));
   }

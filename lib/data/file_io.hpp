@@ -19,6 +19,8 @@ using FileHandle = Handle<FileTraits>;
 /// A regular file open for reading. @throws Error(usage) naming file and reason
 FileHandle open_regular_file(const std::string& path);
 
+/// Bytes that can be read; counted by reading where the system gives none, as for files of /proc.
+/// @throws Error naming file and reason
 int64_t file_size(const FileHandle& file, const std::string& path);
 
 /// Fills `out` from byte `offset` on; returns fewer bytes only at the end of the file.

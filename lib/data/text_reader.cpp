@@ -60,7 +60,8 @@ std::vector<std::string> list_text_files(const std::vector<std::string>& inputs,
   return once;
 }
 
-TextReader::TextReader(std::string path) : path_(std::move(path)), file_(open_regular_file(path_)) {
+TextReader::TextReader(std::string path, int64_t read_ahead)
+    : path_(std::move(path)), read_ahead_(read_ahead), file_(open_regular_file(path_)) {
   file_bytes_ = file_size(file_, path_);
   std::array<std::byte, 3> first{};
   const int64_t got = read_at(file_, path_, 0, first);
@@ -74,18 +75,35 @@ void TextReader::seek(int64_t begin, int64_t end) {
 }
 
 std::string_view TextReader::next() {
-  buffer_.resize(static_cast<size_t>(std::clamp(end_ - position_, int64_t{0}, piece_bytes)));
-  const int64_t got = read_at(file_, path_, position_, std::as_writable_bytes(std::span(buffer_)));
-  validate(got == static_cast<int64_t>(buffer_.size()), ExitCode::failed,
-           "{} became shorter while it was read: byte {} is gone", path_, position_ + got);
+  fill_buffer(std::clamp(end_ - position_, int64_t{0}, piece_bytes));
   piece_begin_ = position_;
-  position_ += got;
+  position_ += std::ssize(buffer_);
   if (!at_end() && buffer_.back() == '\r') {  // whether an LF follows is known only with the next piece
     buffer_.pop_back();
     --position_;
   }
   remove_carriage_returns();
   return {buffer_.data(), text_bytes_};
+}
+
+void TextReader::fill_buffer(int64_t bytes) {
+  if (bytes >= read_ahead_) {
+    buffer_.resize(static_cast<size_t>(bytes));
+    read(position_, buffer_);
+    return;
+  }
+  if (position_ < ahead_begin_ || position_ + bytes > ahead_begin_ + std::ssize(ahead_)) {
+    ahead_.resize(static_cast<size_t>(std::min(read_ahead_, std::max(bytes, file_bytes_ - position_))));
+    ahead_begin_ = position_;
+    read(position_, ahead_);
+  }
+  buffer_.assign(ahead_, static_cast<size_t>(position_ - ahead_begin_), static_cast<size_t>(bytes));
+}
+
+void TextReader::read(int64_t begin, std::span<char> out) const {
+  const int64_t got = read_at(file_, path_, begin, std::as_writable_bytes(out));
+  validate(got == std::ssize(out), ExitCode::failed, "{} became shorter while it was read: byte {} is gone",
+           path_, begin + got);
 }
 
 void TextReader::remove_carriage_returns() {
@@ -110,6 +128,15 @@ int64_t TextReader::offset_of(size_t index) const {
   expects(index <= text_bytes_);
   const auto before = std::lower_bound(joined_.begin(), joined_.end(), index) - joined_.begin();
   return piece_begin_ + static_cast<int64_t>(index) + before;
+}
+
+std::string read_text(const std::string& path, int64_t limit) {
+  TextReader reader(path);
+  validate(reader.file_bytes() <= limit, "{} has {} bytes: at most {} are expected here", path,
+           reader.file_bytes(), limit);
+  std::string text;
+  while (!reader.at_end()) text += reader.next();
+  return text;
 }
 
 }  // namespace gpt

@@ -47,11 +47,15 @@ void announce_ranks(Console& console, const World& world, const ThreadChoice& th
   if (!world.layout_split().empty()) console.say(world.layout_split());
 }
 
+std::optional<std::string> precision_warning(DType type, const Device& device) {
+  if (device.multiplies(type)) return std::nullopt;
+  return fmt::format("--precision {}: this CPU has no instructions for it: right, but slower than fp32",
+                     name_of_precision(type));
+}
+
 void announce_precision(Console& console, const TrainOptions& options, const Device& device) {
-  if (!device.multiplies(options.matrix_type()))
-    console.say(fmt::format(
-        "warning: --precision {}: this CPU has no instructions for it: right, but slower than fp32",
-        options.precision));
+  if (const auto warning = precision_warning(options.matrix_type(), device))
+    console.say("warning: " + *warning);
 }
 
 void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {

@@ -8,12 +8,18 @@
 #include "train/preparation.hpp"
 #include "train/threads.hpp"
 
+#include <optional>
+#include <string>
+
 namespace gpt {
 
 /// Ranks, nodes, cores and threads, and what is odd about them. Collective.
 void announce_ranks(Console& console, const World& world, const ThreadChoice& threads, const Device& device);
 
-/// A warning where the device has no instructions for what --precision asks of it.
+/// What to be warned of where the device has no instructions for matrix products of that type.
+std::optional<std::string> precision_warning(DType type, const Device& device);
+
+/// The same, said.
 void announce_precision(Console& console, const TrainOptions& options, const Device& device);
 
 /// How sums are formed, once what is summed is allocated.

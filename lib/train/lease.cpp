@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/notice.hpp"
+#include "base/thread.hpp"
 
 #include <cerrno>
 #include <condition_variable>
@@ -79,7 +80,8 @@ Lease::Lease(const std::string& folder) : folder_(folder), path_(folder + "/leas
     throw;
   }
   unlink(mine.c_str());
-  renewer_ = std::jthread([this](const std::stop_token& stop) { keep_renewing(stop); });
+  renewer_ = start_thread("renewing the lease of the run folder",
+                          [this](const std::stop_token& stop) { keep_renewing(stop); });
 }
 
 Lease::~Lease() {

@@ -1,5 +1,6 @@
 #include "train/memory_check.hpp"
 
+#include "model/layout.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ std::string describe(const MemoryUse& use) {
 }
 
 std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan, const StatePlace& place,
-                                  int threads, int64_t sharers) {
+                                  int threads, int64_t sharers, StateDivision division) {
   std::vector<std::string> ways;
   const int64_t now = estimate_memory(options, plan, place, threads).total();
   const auto offer = [&](const std::string& way, const TrainOptions& changed, const Plan& smaller) {
@@ -93,16 +94,16 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
   }
   changed = options;
   changed.zero = "1";
-  if (options.zero == "0") offer("--zero 1", changed, plan);
+  if (options.zero == "0" && division == StateDivision::possible) offer("--zero 1", changed, plan);
   if (sharers > 1) ways.push_back("fewer ranks a node");
   return ways;
 }
 
-void check_memory(Console& console, const World& world, PreparedRun& run) {
+MemoryEstimate check_memory(Console& console, const World& world, const TrainOptions& options,
+                            const Plan& plan, StateDivision division) {
   const StatePlace place = state_place(world);
-  const int threads = choose_threads(world, static_cast<int>(run.options.threads)).threads;
-  const MemoryEstimate estimate = estimate_memory(run.options, run.plan, place, threads);
-  run.scratch_bytes = estimate.scratch;
+  const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
+  const MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
   MemoryDemand mine{.bytes = estimate.total(), .pools = system_pools("/", world.host())};
   for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
     mine.pools.push_back(std::move(pool));
@@ -110,19 +111,19 @@ void check_memory(Console& console, const World& world, PreparedRun& run) {
   std::vector<MemoryDemand> demands;
   for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
   const MemoryUse use = tightest(demands);
-  const std::vector<std::string> needs =
-      world.gather(describe(estimate, Layout(run.options.model).parameters()));
-  if (use.ranks.empty()) return;
+  const std::vector<std::string> needs = world.gather(describe(estimate, Layout(options.model).parameters()));
+  if (use.ranks.empty()) return estimate;
   if (use.fits()) {
     constexpr double near = 0.9;
     console.say((use.share() > near ? "warning: little memory is left: " : "memory: ") + describe(use));
-    return;
+    return estimate;
   }
-  const auto ways = ways_out(run.options, run.plan, place, threads, std::ssize(use.ranks));
+  const auto ways = ways_out(options, plan, place, threads, std::ssize(use.ranks), division);
   const std::vector<std::string> ways_of_ranks = world.gather(fmt::format("{}", fmt::join(ways, "; ")));
   const std::string message = world.broadcast(refusal(use, needs, ways_of_ranks));
-  if (run.options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
+  if (options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
   console.say("warning: " + message);
+  return estimate;
 }
 
 }  // namespace gpt

@@ -4,7 +4,8 @@
 #include "train/console.hpp"
 #include "train/memory_estimate.hpp"
 #include "train/memory_limits.hpp"
-#include "train/preparation.hpp"
+#include "train/options.hpp"
+#include "train/plan.hpp"
 
 #include <string>
 #include <vector>
@@ -39,14 +40,19 @@ MemoryDemand demand_from_text(const std::string& text);
 /// "MemAvailable of /proc/meminfo on host n1: 12.0 GB needed by 4 ranks, 11.0 GB available of 16.0 GB"
 std::string describe(const MemoryUse& use);
 
+/// Whether a program lets its user divide the optimizer's state (--zero).
+enum class StateDivision { possible, never };
+
 /// What would make a rank's share smaller, and by how much, as far as there is anything.
 /// @param sharers  ranks that draw from the memory that is short
 std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan, const StatePlace& place,
-                                  int threads, int64_t sharers);
+                                  int threads, int64_t sharers,
+                                  StateDivision division = StateDivision::possible);
 
-/// Before anything is written or allocated: says what the ranks need and may have, and notes with the run
-/// what of it is working memory. Collective.
+/// Before anything is written or allocated: says what the ranks need and may have. Returns what this rank
+/// needs. Collective.
 /// @throws SharedError(usage) where that is less, unless --memory-check warn makes it a warning
-void check_memory(Console& console, const World& world, PreparedRun& run);
+MemoryEstimate check_memory(Console& console, const World& world, const TrainOptions& options,
+                            const Plan& plan, StateDivision division = StateDivision::possible);
 
 }  // namespace gpt

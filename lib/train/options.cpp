@@ -95,8 +95,6 @@ void validate_options(const TrainOptions& options) {
   validate_count("keep", options.keep, 1);
   validate_count("log-every", options.log_every, 0);
   validate_count("sample-tokens", options.sample_tokens, 0);
-  validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
-           options.threads);
   precision_named(options.precision);
   validate_choice("device", options.device, {"auto", "cpu"});
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});

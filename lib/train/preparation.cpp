@@ -4,6 +4,7 @@
 #include "train/agreement.hpp"
 #include "train/comm_plan.hpp"
 #include "train/evaluator.hpp"
+#include "train/threads.hpp"
 
 #include <filesystem>
 #include <map>
@@ -80,6 +81,7 @@ PreparedRun prepare_run(World& world, const OptionSource& source) {
   world.everywhere([&] {
     run.options = source.resolve("");
     validate_options(run.options);
+    check_threads(run.options.threads);
   });
   compare_ranks(world, build_facts());
   Facts facts = option_facts(source.to_text(run.options));

@@ -44,6 +44,8 @@ StartPoint choose_start(const std::string& resume, const std::string& checkpoint
              resume);
     validate(!std::filesystem::is_directory(resume),
              "--resume {} is a folder: name a file in its checkpoints/, or give it as --out", resume);
+    validate(std::filesystem::is_regular_file(resume),
+             "--resume {} is not a regular file: use auto, none, or a checkpoint", resume);
     const CheckpointHeader header = read_checkpoint_header(resume);
     return go_on_from({.path = resume, .step = header.step, .branch = header.branch, .run_id = header.run_id},
                       list);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unistd.h>
 
 namespace gpt {
 namespace {
@@ -16,6 +17,11 @@ std::string affinity_mask() {
   for (int core : cores) mask[static_cast<size_t>(core)] = '1';
   return mask;
 }
+
+constexpr int64_t threads_for_a_core = 16;
+
+/// Whatever this process may use of them: launchers bind ranks to fewer.
+int64_t cores_of_machine() { return std::max<int64_t>(1, sysconf(_SC_NPROCESSORS_ONLN)); }
 
 bool overlap(const std::string& a, const std::string& b) {
   for (size_t core = 0; core < std::min(a.size(), b.size()); ++core)
@@ -60,6 +66,17 @@ std::vector<std::string> thread_warnings(const World& world, const ThreadChoice&
                            ? fmt::format("rank {}: {}", ranks.front(), text)
                            : fmt::format("{} ranks from rank {} on: {}", ranks.size(), ranks.front(), text));
   return warnings;
+}
+
+int64_t most_threads() { return threads_for_a_core * cores_of_machine(); }
+
+void check_threads(int64_t threads) {
+  const int64_t cores = cores_of_machine();
+  validate(
+      threads >= 0 && threads <= most_threads(),
+      "--threads {}: this machine has {} core{}: use up to {} ({} for each), or 0 for this rank's share of "
+      "the cores",
+      threads, cores, cores == 1 ? "" : "s", most_threads(), threads_for_a_core);
 }
 
 }  // namespace gpt

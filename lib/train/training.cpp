@@ -96,7 +96,7 @@ std::string words_upon_signals(const TrainOptions& options) {
 }
 
 void train(Console& console, const World& world, PreparedRun& run) {
-  check_memory(console, world, run);
+  run.scratch_bytes = check_memory(console, world, run.options, run.plan).scratch;
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
     throw SharedError(fmt::format("another job saved a checkpoint in {} while this one started: start again",

@@ -1,4 +1,4 @@
-#include "harness.hpp"
+#include "attention_case.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -45,32 +45,23 @@ TEST_CASE("attention and its backward agree with the reference") {
   for (const AttentionSizes& s : cases)
     for (const Dropout& dropout : {none, dropping})
       for (DType type : float_types) {
-        const int64_t elements = s.sequences * s.positions * s.width();
-        const Array qkv = rounded(random_floats(3 * elements, 1), type);
-        const Array dy = rounded(random_floats(elements, 2), type);
-        const auto expected = reference::attention(s, qkv, dropout);
-        const Array expected_dqkv = reference::attention_backward(s, dy, qkv, dropout);
+        const AttentionCase given = attention_case(s, dropout, type);
         for (const auto& device : devices()) {
-          INFO(case_name("attention", {s.sequences, s.positions, s.heads, s.head_size}), " dropout ",
-               dropout.rate, " ", std::string(name_of(type)), " on ", device->name());
-          const Guarded qkv_in(type, {s.sequences, s.positions, 3 * s.width()}, qkv);
+          INFO(attention_name(s, dropout, type), " on ", device->name());
+          const Guarded qkv_in(type, {s.sequences, s.positions, 3 * s.width()}, given.qkv);
           const Guarded y(type, {s.sequences, s.positions, s.width()});
           const Guarded log_sum(DType::f32, {s.sequences, s.heads, s.positions});
           const auto queue = device->make_queue();
           device->ops().attention(y, log_sum, qkv_in, s.heads, dropout, *queue);
-          CHECK(max_error(y.values(), expected.y) < tolerance_of(type));
-          CHECK(max_error(log_sum.values(), expected.log_sum) < tolerance);
+          CHECK(max_error(y.values(), given.expected.y) < tolerance_of(type));
+          CHECK(max_error(log_sum.values(), given.expected.log_sum) < tolerance);
           CHECK(y.intact());
           CHECK(log_sum.intact());
 
-          const Guarded dy_in(type, {s.sequences, s.positions, s.width()}, dy);
+          const Guarded dy_in(type, {s.sequences, s.positions, s.width()}, given.dy);
           const Guarded dqkv(type, {s.sequences, s.positions, 3 * s.width()});
           device->ops().attention_backward(dqkv, dy_in, y, qkv_in, log_sum, s.heads, dropout, *queue);
-          const GradientErrors errors = gradient_errors(s, dqkv.values(), expected_dqkv);
-          const GradientErrors allowed = tolerance_of_gradients(type, multiplies_pairs());
-          CHECK(errors.dq < allowed.dq);
-          CHECK(errors.dk < allowed.dk);
-          CHECK(errors.dv < allowed.dv);
+          check_gradients(s, type, multiplies_pairs(), dqkv.values(), given.expected_dqkv);
           CHECK(dqkv.intact());
         }
       }
@@ -99,8 +90,7 @@ TEST_CASE("attention gives the same bits every time, with one and with two threa
   for (const AttentionSizes& s : cases)
     for (const Dropout& dropout : {none, dropping})
       for (DType type : float_types) {
-        INFO(case_name("attention", {s.sequences, s.positions, s.heads, s.head_size}), " dropout ",
-             dropout.rate, " ", std::string(name_of(type)));
+        INFO(attention_name(s, dropout, type));
         const auto once = run_attention(*devices().front(), type, s, dropout);
         CHECK(once == run_attention(*devices().front(), type, s, dropout));
         CHECK(once == run_attention(*devices().back(), type, s, dropout));

@@ -1,7 +1,6 @@
+#include "attention_case.hpp"
 #include "device/cpu/attention_heads.hpp"
-#include "harness.hpp"
 
-#include <cmath>
 #include <doctest/doctest.h>
 #include <string>
 
@@ -71,24 +70,15 @@ TEST_CASE("attention needs nothing of its scratch, with pairs and with single wo
   for (const AttentionSizes& s : cases)
     for (const Dropout& dropout : {none, dropping})
       for (DType type : float_types) {
-        const int64_t elements = s.sequences * s.positions * s.width();
-        const Array qkv = rounded(random_floats(3 * elements, 1), type);
-        const Array dy = rounded(random_floats(elements, 2), type);
-        const auto expected = reference::attention(s, qkv, dropout);
-        const Array expected_dqkv = reference::attention_backward(s, dy, qkv, dropout);
+        const AttentionCase given = attention_case(s, dropout, type);
         for (Bfloat16Products products : {Bfloat16Products::best, Bfloat16Products::single}) {
-          INFO(case_name("attention", {s.sequences, s.positions, s.heads, s.head_size}), " dropout ",
-               dropout.rate, " ", std::string(name_of(type)),
+          INFO(attention_name(s, dropout, type),
                products == Bfloat16Products::best ? std::string(" best") : std::string(" single"));
-          const Results results = attend_and_return(type, s, dropout, products, qkv, dy);
-          CHECK(max_error(results.y, expected.y) < tolerance_of(type));
-          CHECK(max_error(results.log_sum, expected.log_sum) < tolerance);
-          const GradientErrors errors = gradient_errors(s, results.dqkv, expected_dqkv);
+          const Results results = attend_and_return(type, s, dropout, products, given.qkv, given.dy);
+          CHECK(max_error(results.y, given.expected.y) < tolerance_of(type));
+          CHECK(max_error(results.log_sum, given.expected.log_sum) < tolerance);
           const bool in_pairs = products == Bfloat16Products::best && multiplies_pairs();
-          const GradientErrors allowed = tolerance_of_gradients(type, in_pairs);
-          CHECK(errors.dq < allowed.dq);
-          CHECK(errors.dk < allowed.dk);
-          CHECK(errors.dv < allowed.dv);
+          check_gradients(s, type, in_pairs, results.dqkv, given.expected_dqkv);
           CHECK(results.intact);
         }
       }

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import unittest
@@ -64,6 +65,18 @@ class Step(Bench):
         for row in found["operations"]:
             if row["flops"] > 0:
                 self.assertEqual(row["operands"], "bf16", row)
+
+    def test_bf16_without_instructions_is_warned_of(self):
+        """The library multiplies with what it is allowed to use."""
+        old = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+        generate = ("generate", "--preset", "char-cpu", "--context", 32, "--prompt", 4, "--tokens", 4, "--rounds", 1)
+        alone = ("--threads", 1, "--python", "none")
+        for words in (("step", *TINY_STEP, *alone), (*generate, *alone), ("scaling", *TINY_MODEL, "--rounds", 1)):
+            for precision, times in (("fp32", 0), ("bf16", 1)):
+                done = run("gpt_bench", *words, "--precision", precision, environment=old)
+                self.assertEqual(done.code, 0, str(done))
+                warning = "gpt_bench: warning: --precision bf16: this CPU has no instructions for it"
+                self.assertEqual(done.err.count(warning), times, str(done))
 
     def test_where_the_time_goes(self):
         # char-cpu: 4 blocks of width 128; here 16 positions, a context of 8 and 64 tokens
@@ -153,18 +166,56 @@ class Step(Bench):
                 self.assertIn("gpt_bench " + " ".join(words), done.out)
 
 
+class Outputs(Bench):
+    COMMANDS = (
+        ("step", *TINY_STEP, "--python", "none"),
+        ("peers", "--works", "char-cpu:2x8", "--python", "/nowhere/python"),
+        ("generate", "--preset", "char-cpu", "--tokens", 20, "--python", "none"),
+        ("comm", "--sizes", "4K"),
+        ("scaling", *TINY_MODEL),
+        ("model", "--step-ms", 1),
+    )
+
+    def test_a_file_that_cannot_be_written_is_refused_before_measuring(self):
+        for command in self.COMMANDS:
+            for file in (self.path("gone") / "figures.json", self.folder):
+                with self.subTest(command=command, file=file):
+                    done = run("gpt_bench", *command, "--json", file)
+                    self.assert_refused(done, USAGE, f"--json {file}: cannot be written")
+                    self.assertEqual(done.out, "")
+        done = run("gpt_bench", "scaling", *TINY_MODEL, "--plot", self.folder, ranks=2)
+        self.assert_refused(done, USAGE, f"--plot {self.folder}: cannot be written", times=1)
+
+    def test_trying_changes_nothing(self):
+        there, new, link = self.path("there.json"), self.path("new.json"), self.path("link.json")
+        there.write_text("figures", encoding="utf-8")
+        link.symlink_to(new)
+        for file in (there, new, link):
+            done = run("gpt_bench", "scaling", *TINY_MODEL, "--json", file, "--plot", self.folder)
+            self.assert_refused(done, USAGE, "--plot")
+        self.assertEqual(there.read_text(encoding="utf-8"), "figures")
+        self.assertFalse(new.exists())
+        self.assertTrue(link.is_symlink())
+        done = run("gpt_bench", "model", "--step-ms", 1, "--json", "/dev/stdout")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn('"predictions"', done.out)
+
+
 class Peers(Bench):
     """Beside a Python that only pretends: it answers with times that are known."""
 
     WORDS = ("peers", "--works", "char-cpu:2x8", "--threads", 1, "--steps", 2, "--rounds", 5)
     PYTHON = """#!/usr/bin/python3
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 words = sys.argv[1:]
 if words[0] == "-c":
     sys.exit(0 if words[1].split()[-1] in {has!r} else 1)
 kind = "jax" if "jax" in words[0] else "compiled" if "--compile" in words else "eager"
 with open({log!r}, "a") as log:
     print(json.dumps([kind, *words[1:]]), file=log)
+if kind in {silent!r}:
+    pathlib.Path({log!r} + "-silent").write_text(str(os.getpid()))
+    time.sleep(100)
 if kind in {fails!r}:
     sys.exit(3)
 print(json.dumps({{"peer": "a " + kind}}), flush=True)
@@ -175,7 +226,7 @@ for number, line in enumerate(sys.stdin):
     {last_words}
 """
 
-    def python(self, has=("torch", "jax"), fails=(), rounds=100, last_words="", **seconds):
+    def python(self, has=("torch", "jax"), fails=(), silent=(), rounds=100, last_words="", **seconds):
         """The pretender, and the file that it notes its calls in."""
         folder = self.path("bin")
         folder.mkdir(exist_ok=True)
@@ -185,7 +236,7 @@ for number, line in enumerate(sys.stdin):
             (folder / script).write_text("", encoding="utf-8")
         seconds = {"eager": 60.0, "compiled": 50.0, "jax": 55.0} | seconds
         text = self.PYTHON.format(
-            has=has, fails=fails, rounds=rounds, last_words=last_words, log=str(log), seconds=seconds
+            has=has, fails=fails, silent=silent, rounds=rounds, last_words=last_words, log=str(log), seconds=seconds
         )
         (folder / "python3").write_text(text, encoding="utf-8")
         (folder / "python3").chmod(0o755)
@@ -244,6 +295,21 @@ for number, line in enumerate(sys.stdin):
             self.assert_refused(done, FAILED, "no peer could be measured for char-cpu 2x8 fp32, char-cpu 2x8 bf16")
             self.assertRegex(done.out, r"(?m)^char-cpu 2x8 fp32 +[0-9.]+ +- +- +-  -$")
             self.assertIn("notice: char-cpu 2x8 fp32: eager is left out: the peer ended", done.err)
+
+    def test_a_peer_is_announced_and_not_waited_for_without_end(self):
+        python, log = self.python(silent=("eager",))
+        words = (*TINY_STEP, "--threads", 1, "--python", python[1], "--peer-script", python[3] / "torch_step.py")
+        done = run("gpt_bench", "step", *words, "--peer-timeout", 2)
+        self.assert_refused(done, FAILED, "the peer has not answered for 2 s", "--peer-timeout")
+        said = f"notice: starting the peer, {python[1]} {python[3]}/torch_step.py: this may take minutes, at most 2 s"
+        self.assertIn(said, done.err)
+        silent = int(pathlib.Path(f"{log}-silent").read_text(encoding="utf-8"))
+        self.assertRaises(ProcessLookupError, os.kill, silent, 0)
+        done, figures = self.bench(*self.WORDS, "--precision", "fp32", "--peer-timeout", 2, *python)
+        self.assertIn("eager is left out: the peer has not answered", done.err)
+        self.assertEqual(figures["results"][0]["best"], "compiled")
+        for command in ("step", "peers", "generate"):
+            self.assert_refused(run("gpt_bench", command, "--peer-timeout", 0), USAGE, "--peer-timeout 0")
 
     def test_what_python_lacks(self):
         python, _ = self.python(has=("torch",))
@@ -431,7 +497,7 @@ class Sums(Bench):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "comm", *words, ranks=3), USAGE, part, times=1)
         done = run("gpt_bench", "comm", "--sizes", "4", "--repeat", 1, "--json", "/nowhere/x.json")
-        self.assert_refused(done, FAILED, "/nowhere/x.json")
+        self.assert_refused(done, USAGE, "/nowhere/x.json")
 
 
 class Scaling(Bench):
@@ -512,7 +578,8 @@ class Scaling(Bench):
             "gpt_bench", "scaling", *TINY_MODEL, "--steps", 1, "--rounds", 1, "--plot", self.path("no.svg"),
             environment={"PATH": f"{gnuplot.parent}:{os.environ['PATH']}"},
         )  # fmt: skip
-        self.assert_refused(done, FAILED, "gnuplot is missing")
+        self.assert_refused(done, USAGE, "gnuplot is missing")
+        self.assertEqual(done.out, "", "nothing is measured")
 
     def test_what_cannot_be_measured(self):
         for words, part in (

@@ -46,6 +46,9 @@ REFUSED = [
     ("reduction", "ring", {}),
     ("preset", "gpt5", {}),
     ("threads", "-1", {}),
+    ("threads", str(16 * os.sysconf("SC_NPROCESSORS_ONLN") + 1), {}),
+    ("seed", "-1", {}),
+    ("seed", "18446744073709551616", {}),
     ("keep", "0", {}),
     ("save_every", "-1", {}),
     ("bias", "maybe", {}),
@@ -90,6 +93,18 @@ class Options(SystemTest):
         done = self.start(self.path("nothing"), self.path("out"), steps=1)
         self.assert_refused(done, USAGE, self.path("nothing"), "gpt_data pack")
         self.assertFalse(self.path("out").exists())
+
+    def test_packing_refuses_negative_seeds_and_unknown_escapes(self):
+        text = self.path("text.txt")
+        text.write_text("some words\n" * 1000, encoding="utf-8")
+        for option, value in (("--seed", "-1"), ("--document-separator", "\\x"), ("--document-separator", "a\\")):
+            for command in ("pack", "synth") if option == "--seed" else ("pack",):
+                with self.subTest(option=option, value=value, command=command):
+                    words = ("--input", text) if command == "pack" else ()
+                    out = self.path("out")
+                    done = run("gpt_data", command, *words, "--out", out, f"{option}={value}")
+                    self.assert_refused(done, USAGE, option, value)
+                    self.assertFalse(out.exists(), "something was written")
 
     def test_packing_says_how_fast_it_was(self):
         text = self.path("text.txt")
@@ -215,6 +230,14 @@ class Launch(SystemTest):
         self.assertRegex(done.out, r"(?m)^--node-layout splits host \S+ into 4 nodes$", str(done))
         self.assertIn("hierarchical, 1 rank a node", done.out, str(done))
         self.assertNotIn("notice: ", done.text, str(done))
+
+    def test_far_more_threads_than_cores_are_refused(self):
+        cores = os.sysconf("SC_NPROCESSORS_ONLN")
+        said = (f"--threads 100000: this machine has {cores} core", f"use up to {16 * cores}")
+        self.assert_refused(self.start(self.synth(), self.path("out"), ranks=2, threads=100000), USAGE, *said, times=1)
+        for command in ("step", "peers", "generate", "scaling", "model"):
+            self.assert_refused(run("gpt_bench", command, "--threads", 100000), USAGE, *said)
+        self.assert_refused(run("gpt_sample", "--threads", 100000), USAGE, *said)
 
     def test_threads_beyond_the_cores_are_warned_of(self):
         core = min(os.sched_getaffinity(0))

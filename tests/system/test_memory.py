@@ -6,7 +6,7 @@ import re
 import resource
 import unittest
 
-from harness import FAILED, SANITIZED, USAGE, SystemTest
+from harness import FAILED, SANITIZED, USAGE, SystemTest, run
 
 # Dropout, accumulation with a ragged end, several buckets.
 HARD = {"dropout": 0.2, "micro_batch": 2, "eval_every": 5, "eval_windows": 3, "bucket_mb": 0.05}
@@ -108,6 +108,19 @@ class Refusal(SystemTest):
                 self.assertEqual("--zero 1" in done.err, ranks is not None)
                 self.assertNotIn("what others hold", done.err)
                 self.assertFalse(out.exists())
+
+    def test_steps_that_do_not_fit_are_not_measured(self):
+        step = ("step", "--context", 64, "--global-batch", 4, "--threads", 1, "--python", "none", "--rounds", 1)
+        for ranks in (None, 2):
+            done = run("gpt_bench", *step, ranks=ranks, before=self.limited(1_200_000_000))
+            self.assert_refused(
+                done, USAGE, "not enough memory", "RLIMIT_AS", "--recompute block", "--memory-check warn", times=1
+            )
+            self.assertNotIn("--zero", done.err)
+            self.assertEqual(done.out, "")
+        done = run("gpt_bench", *step, "--memory-check", "warn", before=self.limited(1_200_000_000))
+        self.assertIn("warning: not enough memory", done.out, str(done))
+        self.assertEqual(done.code, FAILED, str(done))
 
     def test_a_warning_is_enough_for_who_knows_better(self):
         done = self.start_limited(1_200_000_000, memory_check="warn")

@@ -1,5 +1,6 @@
 """gpt_sample: what it draws, what it refuses, and that a failing sample costs no model."""
 
+import os
 import unittest
 
 from harness import BAD_NUMBERS, DAMAGED, USAGE, SystemTest, run
@@ -60,6 +61,9 @@ class Sampling(SystemTest):
             ("--top-p", "-0.1"),
             ("--tokens", "-1"),
             ("--count", "-1"),
+            ("--seed", "-1"),
+            ("--seed", "1.5"),
+            ("--seed", "18446744073709551616"),
         ):
             with self.subTest(option=option, value=value):
                 self.assert_refused(self.sample("--prompt", "the", option, value), USAGE, option)
@@ -103,6 +107,22 @@ class Sampling(SystemTest):
         self.assert_refused(self.sample("--prompt-file", prompt, "--prompt", "a"), USAGE, "--prompt-file")
         self.assert_refused(self.sample("--prompt-file", self.path("gone")), USAGE, "--prompt-file", "gone")
         self.assert_refused(self.sample("--prompt-file", ""), USAGE, "--prompt-file", "name a file")
+
+    def test_a_prompt_file_is_read_as_packing_reads_text(self):
+        prompt = self.path("prompt.txt")
+        words = ("--tokens", 20, "--temperature", 0)
+        expected = self.drawn("--prompt", "the cat.\nthe dog", *words)
+        prompt.write_bytes(b"\xef\xbb\xbfthe cat.\r\nthe dog")
+        self.assertEqual(self.drawn("--prompt-file", prompt, *words), expected)
+        prompt.write_bytes(b"the \xe9")
+        self.assert_refused(self.sample("--prompt-file", prompt), USAGE, "not valid UTF-8 at byte 4")
+        with open(prompt, "wb") as file:
+            file.truncate((64 << 20) + 1)
+        self.assert_refused(self.sample("--prompt-file", prompt), USAGE, prompt, "at most 67108864")
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/null", self.folder):
+            self.assert_refused(self.sample("--prompt-file", path), USAGE, path, "not a regular file")
 
     def test_tokens_that_the_tokenizer_lacks_are_never_drawn(self):
         """A model may have more tokens than its dataset; at a high temperature it would draw them all."""
@@ -154,6 +174,7 @@ class Sampling(SystemTest):
         self.assertAlmostEqual(float(found["generated_tokens_per_second"]), rate, delta=0.01 * rate)
         for words in (("--speed", "false"), ("--tokens", 0), ("--count", 0)):
             self.assertEqual(self.sample("--prompt", "the ", *words).err, "")
+        self.assertEqual(self.drawn("--prompt", "the ", "--count", 0), "")
 
     def test_count(self):
         one = self.drawn("--prompt", "the ", "--tokens", 20, "--seed", 1)
@@ -168,6 +189,11 @@ class Sampling(SystemTest):
         done = run("gpt_sample", "--checkpoint", gone, "--prompt", "a")
         self.assertIn(done.code, (USAGE, DAMAGED), str(done))
         self.assertIn(gone.name, done.text)
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, "/dev/null"):
+            done = run("gpt_sample", "--checkpoint", path, "--prompt", "a")
+            self.assert_refused(done, USAGE, f"--checkpoint {path} is not a regular file")
 
     def test_a_model_whose_logits_are_not_finite(self):
         """Decay by nearly 10⁹ a step: after two steps, which are still saved, products leave f32."""

@@ -100,6 +100,21 @@ TEST_CASE("a permutation works on sizes that need all bits") {
   CHECK(seen.size() == 100);
 }
 
+TEST_CASE("a permutation knows the positions of values") {
+  for (const int64_t size : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, int64_t{1024}, int64_t{1025},
+                             (int64_t{1} << 62) + 12345}) {
+    CAPTURE(size);
+    const Permutation order(size, 5);
+    std::vector<int64_t> positions(static_cast<size_t>(std::min<int64_t>(size, 1025)));
+    const int64_t first = size - std::ssize(positions);
+    InversePermutation(order).positions_of(first, positions);
+    int64_t right = 0;
+    for (size_t i = 0; i < positions.size(); ++i)
+      right += order(positions[i]) == first + static_cast<int64_t>(i);
+    CHECK(right == std::ssize(positions));
+  }
+}
+
 TEST_CASE("lanes without windows are refused") {
   CHECK(test::error_of([] { Lanes(0, 1, 0); }).code() == ExitCode::usage);
   CHECK(test::error_of([] { Lanes(1, 0, 0); }).code() == ExitCode::usage);

@@ -75,6 +75,9 @@ TEST_CASE("only what would help is offered, with what it saves") {
   CHECK(all.find("--micro-batch 3 (saves ") != std::string::npos);
   CHECK(all.find("--zero 1 (saves ") != std::string::npos);
   CHECK(all.find("fewer ranks a node") != std::string::npos);
+  const auto undivided =
+      ways_out(options, plan, {.ranks = 4, .nodes = 2, .fewest = 2}, 1, 2, StateDivision::never);
+  CHECK(fmt::format("{}", fmt::join(undivided, "; ")).find("--zero") == std::string::npos);
 
   options.recompute = "block";
   plan.micro_batch = 1;

@@ -43,4 +43,22 @@ TEST_CASE("what has its values passes") {
   CHECK(complaint({"word", "--walk", "--steps", "3"}).empty());
 }
 
+TEST_CASE("seeds are whole numbers of 64 bits, and none is negative") {
+  CHECK(parse_seed("0") == 0);
+  CHECK(parse_seed("18446744073709551615") == ~uint64_t{0});
+  for (const char* text : {"-1", "-0", "+1", "", " 1", "1 ", "1e3", "0x1", "1.0", "18446744073709551616"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(parse_seed(text), doctest::Contains("--seed"), Error);
+  }
+}
+
+TEST_CASE("escapes stand for what shells make hard to write, and no others pass") {
+  CHECK(unescape("separator", "").empty());
+  CHECK(unescape("separator", R"(a\n\tb\\n)") == "a\n\tb\\n");
+  for (const char* text : {R"(\)", R"(a\)", R"(\r)", R"(\x41)", R"(\N)", R"(\\\)"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(unescape("separator", text), doctest::Contains("--separator"), Error);
+  }
+}
+
 }  // namespace gpt

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <functional>
+#include <sys/stat.h>
 
 namespace gpt {
 namespace {
@@ -152,6 +153,13 @@ TEST_CASE("a named file that is not there or broken is refused, whatever else th
   const Error broken = error_of([&] { choose_start(bad, folder.path()); });
   CHECK(broken.code() == ExitCode::damaged);
   CHECK(says(broken, bad));
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  for (const std::string& path : {folder / "pipe", std::string("/dev/null")}) {
+    const Error special = error_of([&] { choose_start(path, folder.path()); });
+    CHECK(special.code() == ExitCode::usage);
+    CHECK(says(special, path + " is not a regular file"));
+  }
+  CHECK(error_of([&] { choose_start(folder.path(), folder.path()); }).code() == ExitCode::usage);
   const Error gone = error_of([&] { choose_start(folder / "gone.h5", folder.path()); });
   CHECK(gone.code() == ExitCode::usage);
   CHECK(says(gone, "gone.h5"));

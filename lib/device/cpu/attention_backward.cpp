@@ -85,16 +85,17 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
       }
       Vector d_score = hn::Mul(weight, hn::Sub(d_weight, dy_dot_y));
       if constexpr (masked) d_score = hn::IfThenElseZero(may_see(q, k), d_score);
+      const auto d_rounded = Words::rounded(d_score);
       // In place: what is shorter than a float falls on queries that are done.
-      Words::store_by_query(kept, s.weights + k * attention_tile, q);
-      if constexpr (Words::terms > 1) Words::store_by_query(d_score, s.scores + k * attention_tile, q);
-      return d_score;
+      Words::store_by_query(Words::rounded(kept), s.weights + k * attention_tile, q);
+      if constexpr (Words::terms > 1) Words::store_by_query(d_rounded, s.scores + k * attention_tile, q);
+      return d_rounded;
     };
     for_keys<Words::terms>(tile.keys_of_all(q), keys, [&](int64_t k, auto masked) HWY_ATTR {
-      Vector d_scores[Words::terms];
+      typename Words::Weights d_scores[Words::terms];
       d_scores[0] = differentiate(k, masked);
       if constexpr (Words::terms > 1)
-        d_scores[1] = k + 1 < keys ? differentiate(k + 1, masked) : broadcast(0.0F);
+        d_scores[1] = k + 1 < keys ? differentiate(k + 1, masked) : Words::rounded(broadcast(0.0F));
       Words::store_by_key(d_scores, s.summed_scores + k * attention_tile + q);
     });
   }
@@ -102,6 +103,7 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
 
 template <class Words, class Element>
 void backward_head(const AttentionBackward<Element>& attention, int64_t index, const BackwardScratch& s) {
+  using Rounding = typename Words::Rounding;
   const AttentionShape& shape = attention.shape;
   const int64_t positions = shape.positions;
   const int64_t sequence = index / shape.heads;
@@ -117,8 +119,6 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
   Words::pack_rows(s.values, q + 2 * width, 3 * width, positions, shape, 1.0F);
   if constexpr (Words::terms > 1)
     Words::pack_summed_rows(s.summed_keys, q + width, 3 * width, positions, shape);
-  std::fill_n(s.d_keys, positions * padded, 0.0F);
-  std::fill_n(s.d_values, positions * padded, 0.0F);
 
   for (int64_t first = 0; first < positions; first += attention_tile) {
     const int64_t queries = std::min(attention_tile, positions - first);
@@ -142,15 +142,17 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
       score_product<Words>(s.weights, tile, s.values + key * padded / Words::terms, s.dy_transposed, shape);
       const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
       differentiate_tile<Words>(s, tile, factors, scale);
-      sum_over_queries<Words>(s.d_values + key * padded, tile, s.weights, s.dy, shape);
-      sum_over_queries<Words>(s.d_keys + key * padded, tile, s.scores, s.queries, shape);
+      // The queries of the diagonal tile are the first that see its keys.
+      sum_over_queries<Words>(s.d_values + key * padded, tile, s.weights, s.dy, shape, key < first);
+      sum_over_queries<Words>(s.d_keys + key * padded, tile, s.scores, s.queries, shape, key < first);
       sum_over_keys<Words>(s.d_queries, tile, s.summed_scores, s.summed_keys + key / Words::terms * padded,
                            shape, key > 0);
     }
-    unpack_rows(dq + first * 3 * width, 3 * width, s.d_queries, queries, shape, scale);
+    unpack_rows<Rounding>(dq + first * 3 * width, 3 * width, s.d_queries, queries, shape, scale);
   }
-  unpack_rows(dq + width, 3 * width, s.d_keys, positions, shape, Words::scales_queries ? 1.0F : scale);
-  unpack_rows(dq + 2 * width, 3 * width, s.d_values, positions, shape, 1.0F);
+  unpack_rows<Rounding>(dq + width, 3 * width, s.d_keys, positions, shape,
+                        Words::scales_queries ? 1.0F : scale);
+  unpack_rows<Rounding>(dq + 2 * width, 3 * width, s.d_values, positions, shape, 1.0F);
 }
 
 template <class Words, class Element>

@@ -12,6 +12,8 @@
 
 #include "device/cpu/attention_pairs-inl.hpp"
 
+#include <hwy/contrib/math/math-inl.h>
+
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
 
@@ -49,16 +51,26 @@ HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const fl
       return factors == nullptr ? weight : hn::Mul(weight, load(factors + place));
     };
     for_keys<Words::terms>(seen_by_all, keys, [&](int64_t k, auto masked) HWY_ATTR {
-      Vector weights[Words::terms];
-      weights[0] = exponentiate(k, masked);
+      typename Words::Weights weights[Words::terms];
+      weights[0] = Words::rounded(exponentiate(k, masked));
       if constexpr (Words::terms > 1)
-        weights[1] = k + 1 < keys ? exponentiate(k + 1, masked) : broadcast(0.0F);
+        weights[1] = Words::rounded(k + 1 < keys ? exponentiate(k + 1, masked) : broadcast(0.0F));
       Words::store_by_key(weights, scores + k * attention_tile + q);
     });
     store(largest, softmax.largest + q);
     store(sum, softmax.sum + q);
     store(rescale, softmax.rescale + q);
   }
+}
+
+/// log Σ e^score of each query; the largest score alone gives the sum a term of 1.
+HWY_INLINE void store_log_sums(float* out, const RunningSoftmax& softmax, int64_t queries) {
+  const auto log_sum = [&](int64_t q) HWY_ATTR {
+    return hn::Add(load(softmax.largest + q), hn::Log(float_tag, load(softmax.sum + q)));
+  };
+  for_vectors(
+      0, queries, [&](int64_t q) HWY_ATTR { store(log_sum(q), out + q); },
+      [&](int64_t q, int64_t n) HWY_ATTR { store_n(log_sum(q), out + q, n); });
 }
 
 HWY_INLINE void scale_row(float* row, float factor, int64_t size) {
@@ -87,6 +99,7 @@ struct ForwardScratch {
 
 template <class Words, class Element>
 void forward_head(const AttentionForward<Element>& attention, int64_t index, const ForwardScratch& s) {
+  using Rounding = typename Words::Rounding;
   const AttentionShape& shape = attention.shape;
   const int64_t sequence = index / shape.heads;
   const int64_t head = index % shape.heads;
@@ -117,9 +130,9 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
 
     for (int64_t i = 0; i < queries; ++i) {
       Element* y = attention.y + (sequence * shape.positions + first + i) * width + head * shape.head_size;
-      unpack_rows(y, width, s.output + i * padded, 1, shape, 1.0F / softmax.sum[i]);
-      attention.log_sum[index * shape.positions + first + i] = softmax.largest[i] + std::log(softmax.sum[i]);
+      unpack_rows<Rounding>(y, width, s.output + i * padded, 1, shape, 1.0F / softmax.sum[i]);
     }
+    store_log_sums(attention.log_sum + index * shape.positions + first, softmax, queries);
   }
 }
 

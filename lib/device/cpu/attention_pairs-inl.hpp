@@ -22,6 +22,10 @@ struct PairWords {
   static constexpr int64_t terms = 2;
   /// A scaled query would be rounded once more: scores are scaled instead.
   static constexpr bool scales_queries = false;
+  using Rounding = ProcessorRounding;
+  using Weights = hn::Vec<ProcessorRounding::HalfTag>;
+
+  static HWY_INLINE Weights rounded(Vector weights) { return Rounding::halves_of(weights); }
 
   static HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(left.raw), "v"(right.raw));
@@ -61,15 +65,15 @@ struct PairWords {
     }
   }
 
-  static HWY_INLINE void store_by_key(const Vector (&weights)[terms], float* place) {
+  static HWY_INLINE void store_by_key(const Weights (&weights)[terms], float* place) {
     const hn::RebindToUnsigned<FloatTag> words;
-    const auto lower = hn::PromoteTo(words, ProcessorRounding::halves_of(weights[0]));
-    const auto upper = hn::PromoteTo(words, ProcessorRounding::halves_of(weights[1]));
+    const auto lower = hn::PromoteTo(words, weights[0]);
+    const auto upper = hn::PromoteTo(words, weights[1]);
     store(hn::BitCast(float_tag, hn::Or(lower, hn::ShiftLeft<16>(upper))), place);
   }
 
-  static HWY_INLINE void store_by_query(Vector weights, float* row, int64_t q) {
-    ProcessorRounding::store(weights, reinterpret_cast<bfloat16*>(row) + q);
+  static HWY_INLINE void store_by_query(Weights weights, float* row, int64_t q) {
+    hn::StoreU(weights, ProcessorRounding::HalfTag(), reinterpret_cast<uint16_t*>(row) + q);
   }
 
 private:

@@ -43,6 +43,12 @@ struct ScoreTile {
 struct SingleWords {
   static constexpr int64_t terms = 1;
   static constexpr bool scales_queries = true;
+  /// Of results that are stored as bfloat16.
+  using Rounding = PortableRounding;
+  /// Weights as words hold them.
+  using Weights = Vector;
+
+  static HWY_INLINE Weights rounded(Vector weights) { return weights; }
 
   static HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
     return hn::MulAdd(left, right, sum);
@@ -74,11 +80,11 @@ struct SingleWords {
   }
 
   /// Weights of as many keys as a word has terms, for a product that sums over keys.
-  static HWY_INLINE void store_by_key(const Vector (&weights)[terms], float* place) {
+  static HWY_INLINE void store_by_key(const Weights (&weights)[terms], float* place) {
     store(weights[0], place);
   }
   /// Weights of a key's queries [q, q + lanes), for a product that sums over queries.
-  static HWY_INLINE void store_by_query(Vector weights, float* row, int64_t q) { store(weights, row + q); }
+  static HWY_INLINE void store_by_query(Weights weights, float* row, int64_t q) { store(weights, row + q); }
 };
 
 /// A score as the product gave it, times 1/√head_size where the queries did not bring that factor.
@@ -88,7 +94,7 @@ HWY_INLINE Vector scaled_score(Vector score, float scale) {
 }
 
 /// Copies packed rows back to rows of head_size, `stride` apart, times `scale`.
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void unpack_rows(Element* out, int64_t stride, const float* in, int64_t rows,
                             const AttentionShape& shape, float scale) {
   const Vector factor = broadcast(scale);
@@ -96,7 +102,8 @@ HWY_INLINE void unpack_rows(Element* out, int64_t stride, const float* in, int64
     const float* from = in + i * shape.padded();
     Element* to = out + i * stride;
     for_vectors(
-        0, shape.head_size, [&](int64_t d) HWY_ATTR { store(hn::Mul(load(from + d), factor), to + d); },
+        0, shape.head_size,
+        [&](int64_t d) HWY_ATTR { Rounding::store(hn::Mul(load(from + d), factor), to + d); },
         [&](int64_t d, int64_t n) HWY_ATTR { store_n(hn::Mul(load(from + d), factor), to + d, n); });
   }
 }
@@ -138,10 +145,10 @@ HWY_INLINE void sum_over_keys(float* out, const ScoreTile& tile, const float* we
   }
 }
 
-/// out(key, d) += Σ over queries of weights(key, query)·rows(query, d)
+/// out(key, d) = or += Σ over queries of weights(key, query)·rows(query, d)
 template <class Words>
 HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float* weights, const float* rows,
-                                 const AttentionShape& shape) {
+                                 const AttentionShape& shape, bool accumulate) {
   const int64_t padded = shape.padded();
   const int64_t group = tile.diagonal() ? causal_group : attention_tile;
   for (int64_t k = 0; k < tile.keys; k += group) {
@@ -150,7 +157,7 @@ HWY_INLINE void sum_over_queries(float* out, const ScoreTile& tile, const float*
     tile_product<Words>(out + k * padded, padded,
                         {weights + k * attention_tile + first / Words::terms, attention_tile, 1},
                         rows + first / Words::terms * padded, padded, count, padded,
-                        ceil_div(tile.queries - first, Words::terms), true);
+                        ceil_div(tile.queries - first, Words::terms), accumulate);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/thread.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cpu_queue.hpp"
 #include "device/cpu/flush_to_zero.hpp"
@@ -23,6 +24,8 @@ namespace {
 int start_team(int threads) {
   int given = 1;
   omp_set_dynamic(0);
+  // Where OpenMP gets no thread it ends the program, with a message that helps nobody.
+  require_threads("computing", std::min(threads, omp_get_thread_limit()) - 1);
 #pragma omp parallel num_threads(threads)
   {
     flush_denormals_to_zero();

@@ -76,7 +76,7 @@ HWY_INLINE float row_variance(const float* x, float mean, int64_t width) {
 }
 
 /// y = (x − mean)·rstd·weight + bias
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void norm_row(const NormForward<Element>& norm, Element* y, const float* x, float mean,
                          float rstd) {
   const Vector center = broadcast(mean);
@@ -88,7 +88,7 @@ HWY_INLINE void norm_row(const NormForward<Element>& norm, Element* y, const flo
       0, norm.width,
       [&](int64_t i) HWY_ATTR {
         const Vector normed = hn::Mul(hn::Sub(load(x + i), center), scale);
-        store(hn::MulAdd(normed, load(weight + i), bias == nullptr ? zero : load(bias + i)), y + i);
+        Rounding::store(hn::MulAdd(normed, load(weight + i), bias == nullptr ? zero : load(bias + i)), y + i);
       },
       [&](int64_t i, int64_t n) HWY_ATTR {
         const Vector normed = hn::Mul(hn::Sub(load_n(x + i, n), center), scale);
@@ -97,7 +97,7 @@ HWY_INLINE void norm_row(const NormForward<Element>& norm, Element* y, const flo
       });
 }
 
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void norm_forward_of(const NormForward<Element>& norm, Range rows, float* factors) {
   const int64_t width = norm.width;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -115,7 +115,7 @@ HWY_INLINE void norm_forward_of(const NormForward<Element>& norm, Range rows, fl
     const float rstd = 1.0F / std::sqrt(row_variance(x, mean, width) + epsilon);
     norm.mean[row] = mean;
     norm.rstd[row] = rstd;
-    norm_row(norm, norm.y + row * width, x, mean, rstd);
+    norm_row<Rounding>(norm, norm.y + row * width, x, mean, rstd);
   }
 }
 
@@ -160,7 +160,7 @@ HWY_INLINE void add_parameter_gradients(const RowGradient<Element>& row, int64_t
 }
 
 /// Second sweep: dx = or += rstd·(dy·w − mean(dy·w) − x̂·mean(dy·w·x̂)); d_delta = dx·factor.
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void write_input_gradient(const RowGradient<Element>& row, int64_t width, float mean_gradient,
                                      float mean_product, bool accumulate, float* dx, Element* d_delta,
                                      const float* factor) {
@@ -179,7 +179,7 @@ HWY_INLINE void write_input_gradient(const RowGradient<Element>& row, int64_t wi
                                        accumulate ? load(dx + i) : zero);
         store(result, dx + i);
         if (d_delta != nullptr)
-          store(factor == nullptr ? result : hn::Mul(result, load(factor + i)), d_delta + i);
+          Rounding::store(factor == nullptr ? result : hn::Mul(result, load(factor + i)), d_delta + i);
       },
       [&](int64_t i, int64_t n) HWY_ATTR {
         const Vector result = gradient(load_n(row.dy + i, n), load_n(row.x + i, n), load_n(row.weight + i, n),
@@ -190,7 +190,7 @@ HWY_INLINE void write_input_gradient(const RowGradient<Element>& row, int64_t wi
       });
 }
 
-template <class Element>
+template <class Rounding, class Element>
 HWY_INLINE void norm_backward_of(const NormBackward<Element>& norm, Range rows, float* d_weight,
                                  float* d_bias, float* factors) {
   const int64_t width = norm.width;
@@ -208,24 +208,28 @@ HWY_INLINE void norm_backward_of(const NormBackward<Element>& norm, Range rows, 
     const float* factor = nullptr;
     if (norm.d_delta != nullptr && norm.dropout.active())
       factor = dropout_factors(norm.dropout, r / norm.positions, r % norm.positions * width, width, factors);
-    write_input_gradient(row, width, mean_gradient, mean_product, norm.accumulate, norm.dx + r * width,
-                         norm.d_delta == nullptr ? nullptr : norm.d_delta + r * width, factor);
+    write_input_gradient<Rounding>(row, width, mean_gradient, mean_product, norm.accumulate,
+                                   norm.dx + r * width,
+                                   norm.d_delta == nullptr ? nullptr : norm.d_delta + r * width, factor);
   }
 }
 
 void norm_forward_f32(const NormForward<float>& norm, Range rows, float* factors) {
-  norm_forward_of(norm, rows, factors);
+  norm_forward_of<PortableRounding>(norm, rows, factors);
 }
 void norm_forward_bf16(const NormForward<bfloat16>& norm, Range rows, float* factors) {
-  norm_forward_of(norm, rows, factors);
+  with_rounding_to_bfloat16([&]<class Rounding>(Rounding)
+                                HWY_ATTR { norm_forward_of<Rounding>(norm, rows, factors); });
 }
 void norm_backward_f32(const NormBackward<float>& norm, Range rows, float* d_weight, float* d_bias,
                        float* factors) {
-  norm_backward_of(norm, rows, d_weight, d_bias, factors);
+  norm_backward_of<PortableRounding>(norm, rows, d_weight, d_bias, factors);
 }
 void norm_backward_bf16(const NormBackward<bfloat16>& norm, Range rows, float* d_weight, float* d_bias,
                         float* factors) {
-  norm_backward_of(norm, rows, d_weight, d_bias, factors);
+  with_rounding_to_bfloat16([&]<class Rounding>(Rounding) HWY_ATTR {
+    norm_backward_of<Rounding>(norm, rows, d_weight, d_bias, factors);
+  });
 }
 
 void add_partials_simd(float* out, const float* partial, int64_t count, int64_t stride, Range columns,

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/thread.hpp"
 #include "device/cpu/cpu_queue.hpp"
 #include "device/cpu/flush_to_zero.hpp"
 #include "device/cpu/time_slice.hpp"
@@ -15,7 +16,9 @@ namespace {
 
 class WorkerQueue final : public HostQueue {
 public:
-  WorkerQueue() : HostQueue(1), thread_([this](const std::stop_token& stop) { work(stop); }) {}
+  WorkerQueue()
+      : HostQueue(1),
+        thread_(start_thread("communication", [this](const std::stop_token& stop) { work(stop); })) {}
 
   ~WorkerQueue() override {
     // A task may be waiting for ranks that will never answer, because this one is about to end them.
