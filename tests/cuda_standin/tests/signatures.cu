@@ -95,7 +95,8 @@ static_assert(alignof(float2) == 8 && alignof(int2) == 8 && alignof(uint2) == 8 
 static_assert(sizeof(__nv_bfloat16) == 2 && alignof(__nv_bfloat16) == 2 && alignof(__nv_bfloat162) == 4);
 static_assert(sizeof(cudaUUID_t) == 16 && sizeof(cublasLtMatmulAlgo_t) == 64);
 
-__global__ void __launch_bounds__(128) kernel(float* out, const int count) {
+__global__ void __launch_bounds__(128)
+    kernel(float* out, int* number, unsigned* natural, unsigned long long* wide, double* real) {
   __shared__ float shared[128];
   const unsigned thread = threadIdx.x + blockDim.x * blockIdx.x + gridDim.x * 0;
   shared[threadIdx.x] = float(thread);
@@ -109,22 +110,18 @@ __global__ void __launch_bounds__(128) kernel(float* out, const int count) {
   sum += __shfl_down_sync(full, 1.0f, 1u, warpSize);
   sum += float(__ballot_sync(full, 1)) + float(__any_sync(full, 1)) + float(__all_sync(full, 1));
   sum += float(__syncthreads_count(1) + __syncthreads_or(1) + __syncthreads_and(1));
-  int number = count;
-  unsigned natural = 1;
-  unsigned long long wide = 1;
-  double real = 1;
-  atomicAdd(&sum, 1.0f);
-  atomicAdd(&number, 1);
-  atomicAdd(&natural, 1u);
-  atomicAdd(&wide, 1ull);
-  atomicAdd(&real, 1.0);
-  atomicMax(&number, 1);
-  atomicMin(&natural, 1u);
-  atomicOr(&natural, 1u);
-  atomicAnd(&natural, 1u);
-  atomicExch(&number, 1);
-  atomicExch(&sum, 1.0f);
-  atomicCAS(&natural, 1u, 2u);
+  atomicAdd(out, 1.0f);
+  atomicAdd(number, 1);
+  atomicAdd(natural, 1u);
+  atomicAdd(wide, 1ull);
+  atomicAdd(real, 1.0);
+  atomicMax(number, 1);
+  atomicMin(natural, 1u);
+  atomicOr(natural, 1u);
+  atomicAnd(natural, 1u);
+  atomicExch(number, 1);
+  atomicExch(out, 1.0f);
+  atomicCAS(natural, 1u, 2u);
   __stcs(out, __ldcs(out) + __ldg(out) + __ldcg(out) + __ldca(out));
   __stcg(out, 1.0f);
   __stwt(out, 1.0f);
@@ -136,9 +133,9 @@ __global__ void __launch_bounds__(128) kernel(float* out, const int count) {
       __fmaf_rn(1.0f, 2.0f, 3.0f) + __saturatef(2.0f) + max(1.0f, 2.0f) + min(1.0f, 2.0f) + float(max(1, 2));
   sum += __uint_as_float(__float_as_uint(sum)) + __int_as_float(__float_as_int(sum)) + __uint2float_rn(3u);
   sum += float(__longlong_as_double(__double_as_longlong(1.0))) + float(__float2int_rn(sum));
-  natural +=
-      __umulhi(natural, 3u) + unsigned(__umul64hi(wide, 3ull)) + unsigned(__popc(3u) + __clz(3) + __ffs(3));
-  *out = sum + float(natural);
+  *natural +=
+      __umulhi(*natural, 3u) + unsigned(__umul64hi(*wide, 3ull)) + unsigned(__popc(3u) + __clz(3) + __ffs(3));
+  *out = sum;
 }
 
 void errors_and_devices() {
@@ -261,7 +258,7 @@ void launches(cudaStream_t stream) {
   config.stream = stream;
   config.attrs = static_cast<cudaLaunchAttribute*>(nullptr);
   config.numAttrs = 0;
-  (void)cudaLaunchKernelEx(&config, kernel, out, 1);
+  (void)cudaLaunchKernelEx(&config, kernel, out, nullptr, nullptr, nullptr, nullptr);
   (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 1);
   (void)cudaFuncGetAttributes(&attributes, kernel);
   (void)(attributes.sharedSizeBytes + attributes.constSizeBytes + attributes.localSizeBytes);
