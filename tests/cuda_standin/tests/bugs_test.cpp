@@ -75,7 +75,7 @@ TEST_CASE("memory of the wrong side, device or extent is refused") {
 
 TEST_CASE("accesses that only the sanitizers see" * doctest::skip(!sanitized())) {
   check_caught("global_out_of_bounds", "heap-buffer-overflow");
-  check_caught("static_shared_out_of_bounds", "global-buffer-overflow");
+  check_caught("static_shared_out_of_bounds", "insufficient space for an object");
   check_caught("dynamic_shared_out_of_bounds", "heap-buffer-overflow");
   check_caught("misaligned_vector", "misaligned address");
   check_caught("host_reads_device", "use-after-poison");
