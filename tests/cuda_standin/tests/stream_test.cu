@@ -211,6 +211,8 @@ TEST_CASE("streams keep their flags and priorities") {
 }
 
 TEST_CASE("memory is given and taken back in the order of a stream") {
+  const test::KeptSettings kept;
+  in_mode(StreamMode::deferred);
   const Stream stream;
   float* memory = nullptr;
   cuda(cudaMallocAsync(&memory, 16, stream));
