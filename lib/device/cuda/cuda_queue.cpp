@@ -17,7 +17,7 @@ struct HostTask {
   std::shared_ptr<HostFailure> failure;
 };
 
-void CUDART_CB run_host_task(void* data) {
+void run_host_task(void* data) {
   const std::unique_ptr<HostTask> task(static_cast<HostTask*>(data));
   if (task->failure->happened()) return;
   try {

@@ -17,7 +17,7 @@ struct Pairs {
   int32_t* tokens;
 };
 
-__device__ __forceinline__ int digit_of(int32_t token, int shift) { return token >> shift & (digits - 1); }
+__device__ __forceinline__ int digit_of(int32_t token, int shift) { return (token >> shift) & (digits - 1); }
 
 __global__ void number_rows_kernel(Pairs to, const int32_t* tokens, int64_t rows) {
   for (int64_t i = grid_thread(); i < rows; i += grid_threads()) {
@@ -108,7 +108,7 @@ TokenOrder order_by_token(const int32_t* tokens, int64_t rows, int64_t vocabular
   int32_t* const counts = at(areas.counts);
   const int64_t blocks = ceil_div(rows, tile);
   launch(number_rows_kernel, grid_over(rows), stream, from, tokens, rows);
-  for (int shift = 0; shift < 32 && vocabulary - 1 >> shift > 0; shift += digit_bits) {
+  for (int shift = 0; shift < 32 && (vocabulary - 1) >> shift > 0; shift += digit_bits) {
     launch(count_digits_kernel, {.blocks = blocks, .threads = tile}, stream, counts, from.tokens, rows,
            shift);
     launch(scan_kernel, {.blocks = 1, .threads = scan_threads}, stream, counts, digits * blocks);
