@@ -3,14 +3,14 @@
 
 add_library(gpt_options INTERFACE)
 # -Wno-restrict: g++ 12 wrongly warns of std::string's operator+ when it inlines it (GCC bug 105651).
-target_compile_options(gpt_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-  -Wnon-virtual-dtor -Woverloaded-virtual -Wno-restrict)
+target_compile_options(gpt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Wno-restrict>)
 if(GPT_WERROR)
-  target_compile_options(gpt_options INTERFACE -Werror)
+  target_compile_options(gpt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(GPT_SANITIZE)
-  target_compile_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+  target_compile_options(gpt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GPT_SANITIZE}
+    -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE})
 endif()
 
