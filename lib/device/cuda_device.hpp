@@ -41,6 +41,8 @@ struct CudaOptions {
   /// GELU where the matrix product is, before its results are rounded and without reading them again. Then
   /// Ops::activate need not give the bits that Ops::linear gave.
   bool fused_gelu = false;
+  /// What attention may take for scores and the like, in bytes a queue; a single head may need more.
+  int64_t attention_scratch = int64_t{512} << 20;
 };
 
 /// A GPU of compute capability 8.0 or higher, whose operations do not wait for the host, nor the host for

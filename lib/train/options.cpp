@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "comm/comm_plan.hpp"
+#include "device/cuda_device.hpp"
 #include "model/recompute.hpp"
 
 #include <cmath>
@@ -98,7 +99,8 @@ void validate_options(const TrainOptions& options) {
   validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
            options.threads);
   precision_named(options.precision);
-  validate_choice("device", options.device, {"auto", "cpu"});
+  validate_choice("device", options.device, {"auto", "cpu", "cuda"});
+  validate(options.device != "cuda" || has_cuda(), "--device cuda: {}", why_no_cuda_device());
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();
   inters.insert(inters.begin(), "auto");

@@ -37,13 +37,13 @@ std::vector<std::unique_ptr<Device>> cpu_devices() {
   return made;
 }
 
-/// One for each way in which operations go: results of epilogues, kernels that load several elements at once,
-/// and kernels that do not.
+/// One for each way in which operations go: without and with GELU in an epilogue, and with kernels that load
+/// one element at a time and attention that has room for a few heads only.
 std::vector<std::unique_ptr<Device>> cuda_devices() {
   std::vector<std::unique_ptr<Device>> made;
   made.push_back(make_staged_device(make_cuda_device(0), Placement::aligned));
   made.push_back(make_staged_device(make_cuda_device(0, {.fused_gelu = true}), Placement::aligned));
-  made.push_back(make_staged_device(make_cuda_device(0), Placement::odd));
+  made.push_back(make_staged_device(make_cuda_device(0, {.attention_scratch = 64 << 10}), Placement::odd));
   return made;
 }
 

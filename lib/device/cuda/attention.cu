@@ -17,9 +17,6 @@ namespace {
 /// the diagonal.
 constexpr int64_t query_block = 256;
 
-/// What scratch may be for a longer batch; a single head may need more.
-constexpr int64_t scratch_limit = int64_t{512} << 20;
-
 HeadShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout) {
   const int64_t positions = qkv.dim(1), width = qkv.columns() / 3;
   expects(qkv.rank() == 3 && qkv.columns() == 3 * width && heads >= 1 && width % heads == 0);
@@ -28,9 +25,9 @@ HeadShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout) {
   return {.positions = positions, .heads = heads, .head_size = width / heads};
 }
 
-/// The heads [0, all) in nearly equal groups, each of which needs no more than the limit.
-int64_t heads_at_once(int64_t all, int64_t bytes_a_head) {
-  const int64_t most = std::clamp(scratch_limit / bytes_a_head, int64_t{1}, all);
+/// The heads [0, all) in nearly equal groups, each of which needs no more than `limit` bytes.
+int64_t heads_at_once(int64_t all, int64_t bytes_a_head, int64_t limit) {
+  const int64_t most = std::clamp(limit / bytes_a_head, int64_t{1}, all);
   return ceil_div(all, ceil_div(all, most));
 }
 
@@ -106,8 +103,8 @@ void CudaOps::attention(Tensor y, Tensor log_sum, Tensor qkv, int64_t heads, con
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
   const int64_t block = std::min(query_block, positions), bytes = size_of(qkv.dtype());
   const int64_t square = block * positions;
-  const int64_t at_once =
-      heads_at_once(all, square * (size_of(DType::f32) + bytes) + 4 * shape.elements() * bytes);
+  const int64_t at_once = heads_at_once(
+      all, square * (size_of(DType::f32) + bytes) + 4 * shape.elements() * bytes, attention_scratch_);
   ScratchAreas areas;
   const int64_t apart_at = areas.add(3 * at_once * shape.elements() * bytes),
                 y_at = areas.add(at_once * shape.elements() * bytes),
@@ -155,7 +152,8 @@ void CudaOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, T
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
   const int64_t block = std::min(query_block, positions), bytes = size_of(qkv.dtype());
   const int64_t slab = block * positions * size_of(DType::f32), square = positions * positions * bytes;
-  const int64_t at_once = heads_at_once(all, 2 * slab + 2 * square + 7 * shape.elements() * bytes);
+  const int64_t at_once =
+      heads_at_once(all, 2 * slab + 2 * square + 7 * shape.elements() * bytes, attention_scratch_);
   ScratchAreas areas;
   const int64_t apart_at = areas.add(3 * at_once * shape.elements() * bytes),
                 dy_at = areas.add(at_once * shape.elements() * bytes),

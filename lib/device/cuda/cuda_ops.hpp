@@ -13,7 +13,10 @@ namespace gpt {
 /// All sums are taken in an order that follows from shapes alone.
 class CudaOps final : public Ops {
 public:
-  explicit CudaOps(const CudaOptions& options) : fused_gelu_(options.fused_gelu), products_(options.tf32) {}
+  explicit CudaOps(const CudaOptions& options)
+      : fused_gelu_(options.fused_gelu),
+        attention_scratch_(options.attention_scratch),
+        products_(options.tf32) {}
 
   void embed(Tensor x, Tensor tokens, Tensor wte, Tensor wpe, int64_t first_position, const Dropout& dropout,
              Queue&) override;
@@ -53,6 +56,7 @@ public:
 
 private:
   bool fused_gelu_;
+  int64_t attention_scratch_;
   MatrixProducts products_;
 };
 
