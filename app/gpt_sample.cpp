@@ -37,6 +37,7 @@ struct Options {
   int64_t count = 1;
   int64_t threads = 0;
   std::string precision = "auto";
+  std::string device = "auto";
   bool speed = true;
   gpt::Sampling sampling;
 };
@@ -57,6 +58,7 @@ po::options_description describe(Options& o) {
       ("seed", value(o.sampling.seed), "of the draws")
       ("threads", value(o.threads), "0: all cores that may be used")
       ("precision", value(o.precision), "of weights and activations: fp32; bf16, which is faster; auto: as in training")
+      ("device", value(o.device), "auto (a GPU if there is one), cpu, cuda")
       ("speed", value(o.speed), "say on standard error how fast it was, as name=value")
       ("help", po::bool_switch(), "this text")
       ("version", po::bool_switch(), "versions of the program and its libraries");
@@ -213,6 +215,7 @@ int run(int argc, char** argv) {
   gpt::validate(options.count >= 0, "--count {}: use 0 or a positive number", options.count);
   gpt::validate(options.threads >= 0 && options.threads <= 4096,
                 "--threads {}: use 0 (all cores) or up to 4096", options.threads);
+  gpt::validate_device(options.device);
   gpt::validate_sampling(options.sampling);
   gpt::validate(values["prompt-file"].defaulted() || !options.prompt_file.empty(),
                 "--prompt-file '': name a file");
@@ -228,7 +231,7 @@ int run(int argc, char** argv) {
   const Prompt prompt = make_prompt(*tokenizer, std::move(text), header.model.context);
 
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
-  const auto device = gpt::make_cpu_device(static_cast<int>(threads));
+  const auto device = gpt::make_device(gpt::choose_device(options.device), static_cast<int>(threads), {});
   const gpt::Layout layout(header.model);
   const gpt::ReadWeights weights(layout, type, *device);
   gpt::load_weights(file, layout, weights, *device, *device->make_queue());

@@ -26,6 +26,7 @@ struct Options {
   int64_t vocabulary = 50257;
   std::string precision = "fp32";
   std::string recompute = "none";
+  std::string device = "cpu";
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
@@ -52,6 +53,9 @@ void check(const Options& options, int ranks) {
   precision_named(options.precision);
   recompute_named(options.recompute);
   check_threads(options.threads);
+  validate_device(options.device);
+  validate(options.device == "cpu" || ranks == 1, "--device {}: on a GPU the step of one rank is measured",
+           options.device);
 }
 
 void print_row(const std::string& name, const Times& times, int64_t tokens, int64_t peak_bytes) {
@@ -82,7 +86,11 @@ nlohmann::json figures_json(const Times& times, int64_t peak_bytes) {
 }
 
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
-void measure(const World& world, const Options& options, const GptConfig& config) {
+void measure(const World& world, const Options& given, const GptConfig& config) {
+  Options options = given;
+  const DeviceChoice device = choose_device(world, options.device);
+  // The host sees when an operation is given to a GPU, not when it is done.
+  if (device.gpu) options.operators = false;
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
@@ -95,6 +103,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .micro_batch = options.micro_batch > 0 ? options.micro_batch : sequences,
                .global_batch = batch,
                .threads = choice.threads,
+               .device = device,
                .plan = {},
                .type = type,
                .recompute = recompute_named(options.recompute)},
@@ -163,6 +172,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("precision", option(o.precision, "NAME"), "fp32, bf16")
       ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
+      ("device", option(o.device, "NAME"), "cpu; cuda: a GPU, without times of operators; auto: a GPU if there is one")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")

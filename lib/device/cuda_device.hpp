@@ -29,6 +29,9 @@ bool has_cuda();
 /// The GPUs that this process sees; none without a GPU, without its driver, or in a build without CUDA.
 std::vector<CudaDeviceInfo> visible_cuda_devices();
 
+/// Bytes of that GPU's memory that nobody has by now; this process's own context is made for the question.
+int64_t free_cuda_memory(int index);
+
 /// Why there is none: a sentence for people, with what to do.
 std::string why_no_cuda_device();
 

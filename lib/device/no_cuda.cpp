@@ -7,6 +7,8 @@ bool has_cuda() { return false; }
 
 std::vector<CudaDeviceInfo> visible_cuda_devices() { return {}; }
 
+int64_t free_cuda_memory(int) { throw Error(why_no_cuda_device()); }
+
 std::string why_no_cuda_device() {
   return "this build has no CUDA: configure with -DGPT_CUDA=ON, or use --device cpu";
 }

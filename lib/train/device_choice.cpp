@@ -82,6 +82,12 @@ SeenGpus look(const std::string& host, bool wanted) {
 
 }  // namespace
 
+void validate_device(const std::string& asked) {
+  validate(asked == "auto" || asked == "cpu" || asked == "cuda", "--device {}: use one of auto, cpu, cuda",
+           asked);
+  validate(asked != "cuda" || has_cuda(), "--device cuda: {}", why_no_cuda_device());
+}
+
 DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<SeenGpus>& seen_by_rank) {
   const size_t ranks = seen_by_rank.size();
   DeviceAgreement agreement{.gpu_of_rank = std::vector<std::optional<int>>(ranks), .notice = {}};
@@ -121,6 +127,11 @@ DeviceChoice choose_device(const World& world, const std::string& asked) {
   } catch (const Error& error) {
     throw SharedError(error.what(), error.code());  // all ranks have seen the same
   }
+}
+
+DeviceChoice choose_device(const std::string& asked) {
+  return {.gpu = agree_on_devices(asked, {look("this machine", asked != "cpu")}).gpu_of_rank.front(),
+          .notice = {}};
 }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, const CudaOptions& options) {

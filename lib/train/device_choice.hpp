@@ -10,6 +10,9 @@
 
 namespace gpt {
 
+/// @throws Error(usage) if `--device asked` names none, or what this build does not have
+void validate_device(const std::string& asked);
+
 /// What a rank sees of GPUs.
 struct SeenGpus {
   std::string host;
@@ -40,6 +43,9 @@ struct DeviceChoice {
 
 /// Looks for GPUs where that is asked for, and agrees. Collective. @throws SharedError as agree_on_devices
 DeviceChoice choose_device(const World& world, const std::string& asked);
+
+/// For a program that runs alone. @throws Error as agree_on_devices
+DeviceChoice choose_device(const std::string& asked);
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, const CudaOptions& options);
 

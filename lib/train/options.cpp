@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "comm/comm_plan.hpp"
-#include "device/cuda_device.hpp"
 #include "model/recompute.hpp"
+#include "train/device_choice.hpp"
 
 #include <cmath>
 #include <limits>
@@ -99,8 +99,7 @@ void validate_options(const TrainOptions& options) {
   validate(options.threads >= 0 && options.threads <= 4096, "--threads {}: use 0 (automatic) or up to 4096",
            options.threads);
   precision_named(options.precision);
-  validate_choice("device", options.device, {"auto", "cpu", "cuda"});
-  validate(options.device != "cuda" || has_cuda(), "--device cuda: {}", why_no_cuda_device());
+  validate_device(options.device);
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();
   inters.insert(inters.begin(), "auto");

@@ -13,22 +13,12 @@
 namespace gpt {
 namespace {
 
-/// Queries whose scores are there together: the more, the larger the products, and the more of them is above
-/// the diagonal.
-constexpr int64_t query_block = 256;
-
 HeadShape shape_of(const Tensor& qkv, int64_t heads, const Dropout& dropout) {
   const int64_t positions = qkv.dim(1), width = qkv.columns() / 3;
   expects(qkv.rank() == 3 && qkv.columns() == 3 * width && heads >= 1 && width % heads == 0);
   // A dropout counter has 32 bits for element/4.
   expects(dropout.rate == 0.0F || heads * positions * positions < int64_t{1} << 34);
   return {.positions = positions, .heads = heads, .head_size = width / heads};
-}
-
-/// The heads [0, all) in nearly equal groups, each of which needs no more than `limit` bytes.
-int64_t heads_at_once(int64_t all, int64_t bytes_a_head, int64_t limit) {
-  const int64_t most = std::clamp(limit / bytes_a_head, int64_t{1}, all);
-  return ceil_div(all, ceil_div(all, most));
 }
 
 Range block_from(int64_t begin, int64_t end, int64_t size) { return {begin, std::min(begin + size, end)}; }
@@ -101,32 +91,24 @@ void CudaOps::attention(Tensor y, Tensor log_sum, Tensor qkv, int64_t heads, con
   expects(3 * y.size() == qkv.size() && log_sum.size() == qkv.rows() * heads);
   CudaQueue& order = cuda_queue(queue);
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
-  const int64_t block = std::min(query_block, positions), bytes = size_of(qkv.dtype());
-  const int64_t square = block * positions;
-  const int64_t at_once = heads_at_once(
-      all, square * (size_of(DType::f32) + bytes) + 4 * shape.elements() * bytes, attention_scratch_);
-  ScratchAreas areas;
-  const int64_t apart_at = areas.add(3 * at_once * shape.elements() * bytes),
-                y_at = areas.add(at_once * shape.elements() * bytes),
-                scores_at = areas.add(at_once * square * size_of(DType::f32)),
-                weights_at = areas.add(at_once * square * bytes);
-  std::byte* const scratch = order.scratch(areas.total());
-  auto* const scores = reinterpret_cast<float*>(scratch + scores_at);
+  const AttentionAreas at(shape, all, qkv.dtype(), attention_scratch_);
+  std::byte* const scratch = order.scratch(at.total);
+  auto* const scores = reinterpret_cast<float*>(scratch + at.scores);
 
   with_element(qkv.dtype(), [&]<class Element>(Element) {
-    for (int64_t first = 0; first < all; first += at_once) {
-      const Range group = block_from(first, all, at_once);
+    for (int64_t first = 0; first < all; first += at.heads) {
+      const Range group = block_from(first, all, at.heads);
       const HeadProducts of{products_, order, shape, qkv.dtype(), group.size()};
-      auto* const q = reinterpret_cast<Element*>(scratch + apart_at);
+      auto* const q = reinterpret_cast<Element*>(scratch + at.qkv);
       Element* const k = q + group.size() * shape.elements();
       Element* const v = k + group.size() * shape.elements();
-      auto* const out = reinterpret_cast<Element*>(scratch + y_at);
-      auto* const weights = reinterpret_cast<Element*>(scratch + weights_at);
+      auto* const out = reinterpret_cast<Element*>(scratch + at.y);
+      auto* const weights = reinterpret_cast<Element*>(scratch + at.weights);
       take_heads_apart(q, qkv.data<Element>(), shape, group, 3, order.stream());
-      for (int64_t query = 0; query < positions; query += block) {
+      for (int64_t query = 0; query < positions; query += at.block) {
         const AttentionPiece piece{.shape = shape,
                                    .heads = group,
-                                   .queries = block_from(query, positions, block),
+                                   .queries = block_from(query, positions, at.block),
                                    .scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size)),
                                    .dropout = plan_dropout(dropout)};
         of.scores(scores, q, k, piece.queries);
@@ -150,36 +132,27 @@ void CudaOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, T
   expects(dqkv.size() == qkv.size() && 3 * y.size() == qkv.size() && dy.size() == y.size());
   CudaQueue& order = cuda_queue(queue);
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
-  const int64_t block = std::min(query_block, positions), bytes = size_of(qkv.dtype());
-  const int64_t slab = block * positions * size_of(DType::f32), square = positions * positions * bytes;
-  const int64_t at_once =
-      heads_at_once(all, 2 * slab + 2 * square + 7 * shape.elements() * bytes, attention_scratch_);
-  ScratchAreas areas;
-  const int64_t apart_at = areas.add(3 * at_once * shape.elements() * bytes),
-                dy_at = areas.add(at_once * shape.elements() * bytes),
-                gradients_at = areas.add(3 * at_once * shape.elements() * bytes),
-                scores_at = areas.add(at_once * slab), d_weights_at = areas.add(at_once * slab),
-                weights_at = areas.add(at_once * square), d_scores_at = areas.add(at_once * square);
-  std::byte* const scratch = order.scratch(areas.total());
-  auto* const scores = reinterpret_cast<float*>(scratch + scores_at);
-  auto* const d_weights = reinterpret_cast<float*>(scratch + d_weights_at);
+  const AttentionBackwardAreas at(shape, all, qkv.dtype(), attention_scratch_);
+  std::byte* const scratch = order.scratch(at.total);
+  auto* const scores = reinterpret_cast<float*>(scratch + at.scores);
+  auto* const d_weights = reinterpret_cast<float*>(scratch + at.d_weights);
 
   with_element(qkv.dtype(), [&]<class Element>(Element) {
-    for (int64_t first = 0; first < all; first += at_once) {
-      const Range group = block_from(first, all, at_once);
+    for (int64_t first = 0; first < all; first += at.heads) {
+      const Range group = block_from(first, all, at.heads);
       const HeadProducts of{products_, order, shape, qkv.dtype(), group.size()};
       const int64_t step = group.size() * shape.elements();
-      auto* const q = reinterpret_cast<Element*>(scratch + apart_at);
-      auto* const d_out = reinterpret_cast<Element*>(scratch + dy_at);
-      auto* const dq = reinterpret_cast<Element*>(scratch + gradients_at);
-      auto* const weights = reinterpret_cast<Element*>(scratch + weights_at);
-      auto* const d_scores = reinterpret_cast<Element*>(scratch + d_scores_at);
+      auto* const q = reinterpret_cast<Element*>(scratch + at.qkv);
+      auto* const d_out = reinterpret_cast<Element*>(scratch + at.dy);
+      auto* const dq = reinterpret_cast<Element*>(scratch + at.dqkv);
+      auto* const weights = reinterpret_cast<Element*>(scratch + at.weights);
+      auto* const d_scores = reinterpret_cast<Element*>(scratch + at.d_scores);
       take_heads_apart(q, qkv.data<Element>(), shape, group, 3, order.stream());
       take_heads_apart(d_out, dy.data<Element>(), shape, group, 1, order.stream());
-      for (int64_t query = 0; query < positions; query += block) {
+      for (int64_t query = 0; query < positions; query += at.block) {
         const AttentionPiece piece{.shape = shape,
                                    .heads = group,
-                                   .queries = block_from(query, positions, block),
+                                   .queries = block_from(query, positions, at.block),
                                    .scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size)),
                                    .dropout = plan_dropout(dropout)};
         of.scores(scores, q, q + step, piece.queries);
@@ -195,8 +168,8 @@ void CudaOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, T
         of.sum_over_keys(dq, of.square_part(d_scores, piece.queries, {0, piece.keys()}), q + step,
                          piece.queries);
       }
-      for (int64_t key = 0; key < positions; key += block) {
-        const Range keys = block_from(key, positions, block);
+      for (int64_t key = 0; key < positions; key += at.block) {
+        const Range keys = block_from(key, positions, at.block);
         of.sum_over_queries(dq + step, d_scores, q, keys);
         of.sum_over_queries(dq + 2 * step, weights, d_out, keys);
       }

@@ -16,11 +16,9 @@ void CudaOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor
   expects(!dx == !dw && loss_sum.dtype() == DType::f64);
   CudaQueue& order = cuda_queue(queue);
   const int64_t tile_rows = classifier_tile_rows(rows);
-  ScratchAreas areas;
-  const int64_t logits_at = areas.add(tile_rows * padded * size_of(x.dtype())),
-                losses_at = areas.add(rows * size_of(DType::f64));
-  std::byte* const scratch = order.scratch(areas.total());
-  auto* const losses = reinterpret_cast<double*>(scratch + losses_at);
+  const ClassifierAreas at(rows, tile_rows, padded, x.dtype());
+  std::byte* const scratch = order.scratch(at.total);
+  auto* const losses = reinterpret_cast<double*>(scratch + at.losses);
   const ColumnMatrix weights{.data = w.raw(), .type = w.dtype(), .rows = width, .columns = padded};
 
   for (int64_t begin = 0; begin < rows; begin += tile_rows) {
@@ -32,7 +30,7 @@ void CudaOps::classifier(Tensor loss_sum, Tensor dx, Tensor dw, Tensor x, Tensor
                           .columns = tile.size()};
     };
     const ColumnMatrix logits{
-        .data = scratch + logits_at, .type = x.dtype(), .rows = padded, .columns = tile.size()};
+        .data = scratch + at.logits, .type = x.dtype(), .rows = padded, .columns = tile.size()};
     products_.multiply({.transpose_a = true, .a = weights, .b = rows_of(x), .d = logits}, order);
     with_element(x.dtype(), [&]<class Element>(Element) {
       const LogitsTile<Element> part{.logits = static_cast<Element*>(logits.data),

@@ -2,6 +2,7 @@
 
 #include "device/cuda/handles.hpp"
 #include "device/cuda/memory.hpp"
+#include "device/cuda/scratch_areas.hpp"
 #include "device/cuda/staging.hpp"
 #include "device/queue.hpp"
 
@@ -62,9 +63,10 @@ public:
   /// Memory for one operation, until the next asks. Never beyond the queue: what stands before it in the
   /// stream is done with it.
   std::byte* scratch(int64_t bytes) { return scratch_.reserve(bytes); }
-  /// cuBLASLt's own, `workspace_bytes` of it.
-  std::byte* workspace() { return workspace_.reserve(workspace_bytes); }
-  static constexpr int64_t workspace_bytes = int64_t{32} << 20;
+  /// cuBLASLt's own, cublas_workspace_bytes of it.
+  std::byte* workspace() { return workspace_.reserve(cublas_workspace_bytes); }
+  /// Of both, that it has by now.
+  int64_t scratch_bytes() const { return scratch_.bytes() + workspace_.bytes(); }
 
 private:
   int device_;

@@ -116,6 +116,13 @@ std::vector<CudaDeviceInfo> visible_cuda_devices() {
   return devices;
 }
 
+int64_t free_cuda_memory(int index) {
+  use_cuda_device(index);
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total));
+  return static_cast<int64_t>(free);
+}
+
 std::string why_no_cuda_device() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

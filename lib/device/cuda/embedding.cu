@@ -60,7 +60,7 @@ struct OrderedRows {
   int64_t count;
   int64_t width;
 
-  static constexpr int64_t window = 64;
+  static constexpr int64_t window = token_window;
 
   __device__ bool begins_run(int64_t i) const { return i == 0 || tokens[i - 1] != tokens[i]; }
   __device__ int64_t window_end(int64_t i) const {
@@ -139,13 +139,11 @@ void CudaOps::embed_backward(Tensor d_wte, Tensor d_wpe, Tensor dx, Tensor token
   });
 
   const int64_t windows = ceil_div(rows, OrderedRows::window);
-  ScratchAreas areas;
-  const int64_t heads_at = areas.add(windows * width * size_of(DType::f32)),
-                order_at = areas.add(token_order_bytes(rows));
-  std::byte* const scratch = order.scratch(areas.total());
-  auto* const heads = reinterpret_cast<float*>(scratch + heads_at);
+  const EmbeddingAreas at(rows, width);
+  std::byte* const scratch = order.scratch(at.total);
+  auto* const heads = reinterpret_cast<float*>(scratch + at.heads);
   const TokenOrder sorted =
-      order_by_token(tokens.data<int32_t>(), rows, d_wte.dim(0), scratch + order_at, stream);
+      order_by_token(tokens.data<int32_t>(), rows, d_wte.dim(0), scratch + at.order, stream);
   const OrderedRows by_token{.rows = sorted.rows, .tokens = sorted.tokens, .count = rows, .width = width};
   launch(token_pieces_kernel, {.blocks = rows}, stream, d_wte.data<float>(), heads, dx.data<float>(),
          by_token);

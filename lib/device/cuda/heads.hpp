@@ -2,21 +2,12 @@
 
 #include "base/bfloat16.hpp"
 #include "base/integers.hpp"
+#include "device/cuda/head_shape.hpp"
 
 #include <cstdint>
 #include <cuda_runtime.h>
 
 namespace gpt {
-
-/// How heads lie in activations. Head i of a batch is head i % heads of sequence i / heads.
-struct HeadShape {
-  int64_t positions = 0;  ///< T
-  int64_t heads = 0;      ///< H
-  int64_t head_size = 0;  ///< D
-
-  constexpr int64_t width() const { return heads * head_size; }
-  constexpr int64_t elements() const { return positions * head_size; }  ///< of one head
-};
 
 /// apart (parts, range, T, D) = the heads [range) of `together` (B, T, parts, H, D)
 void take_heads_apart(float* apart, const float* together, const HeadShape& shape, Range range, int64_t parts,

@@ -26,7 +26,7 @@ void* bias_of_type(const Tensor& b, DType type, CudaQueue& queue) {
 void sum_columns(Tensor db, Tensor dy, Write write, CudaQueue& queue) {
   const RowArray shape{.rows = dy.rows(), .columns = dy.columns(), .stride = dy.columns()};
   const int64_t blocks = ceil_div(shape.rows, sum_rows_block);
-  auto* const partial = reinterpret_cast<float*>(queue.scratch(blocks * shape.columns * size_of(DType::f32)));
+  auto* const partial = reinterpret_cast<float*>(queue.scratch(column_sum_bytes(shape.rows, shape.columns)));
   if (dy.dtype() == DType::bf16)
     sum_blocks_of_rows(partial, dy.data<bfloat16>(), shape, queue.stream());
   else

@@ -132,8 +132,7 @@ MatrixProducts::Plan MatrixProducts::make_plan(const Product& product) const {
   cublasLtMatmulPreference_t raw_preference = nullptr;
   check_cublas(cublasLtMatmulPreferenceCreate(&raw_preference));
   const MatmulPreferenceHandle preference(raw_preference);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      static_cast<uint64_t>(CudaQueue::workspace_bytes));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(cublas_workspace_bytes));
   const auto d_alignment = static_cast<uint32_t>(alignment_of(product.d));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment_of(product.a)));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment_of(product.b)));
@@ -162,7 +161,7 @@ bool MatrixProducts::try_multiply(const Product& product, CudaQueue& queue) {
   check_cublas(cublasLtMatmul(library_.get(), plan.product.get(), &alpha, product.a.data, plan.a.get(),
                               product.b.data, plan.b.get(), &beta, product.d.data, plan.d.get(),
                               product.d.data, plan.d.get(), &plan.algorithm, queue.workspace(),
-                              static_cast<size_t>(CudaQueue::workspace_bytes), queue.stream()));
+                              static_cast<size_t>(cublas_workspace_bytes), queue.stream()));
   return true;
 }
 

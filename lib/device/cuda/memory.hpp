@@ -43,6 +43,7 @@ public:
     }
     return memory_.data();
   }
+  int64_t bytes() const { return memory_.bytes(); }
 
 private:
   CudaMemory memory_;

@@ -10,9 +10,6 @@
 namespace gpt {
 namespace {
 
-/// Rows whose parameter gradients a block adds up before they go to memory. Fixed, so that sums are.
-constexpr int64_t rows_a_block = 64;
-
 template <class Element>
 struct NormBackward {
   float* dx;
@@ -93,8 +90,8 @@ __global__ void add_norm_backward_kernel(NormBackward<Element> norm) {
     store_pack<N>(own + i, Floats<N>{});
     store_pack<N>(own + width + i, Floats<N>{});
   }
-  const int64_t begin = int64_t{blockIdx.x} * rows_a_block;
-  const int64_t end = begin + rows_a_block < norm.rows ? begin + rows_a_block : norm.rows;
+  const int64_t begin = int64_t{blockIdx.x} * norm_rows_a_block;
+  const int64_t end = begin + norm_rows_a_block < norm.rows ? begin + norm_rows_a_block : norm.rows;
   for (int64_t row = begin + warp_in_block(); row < end; row += warps_in_block())
     backward_of_row<N>(norm, row, own, own + width);
   __syncthreads();
@@ -111,11 +108,9 @@ __global__ void add_norm_backward_kernel(NormBackward<Element> norm) {
 void CudaOps::add_norm_backward(Tensor dx, Tensor d_delta, Tensor d_weight, Tensor d_bias, Tensor dy,
                                 Tensor sum, Tensor mean, Tensor rstd, Tensor weight, const Dropout& dropout,
                                 Write dx_write, Write write, Queue& queue) {
-  const int64_t width = sum.columns(), rows = sum.rows(), blocks = ceil_div(rows, rows_a_block);
+  const int64_t width = sum.columns(), rows = sum.rows(), blocks = ceil_div(rows, norm_rows_a_block);
   CudaQueue& order = cuda_queue(queue);
-  ScratchAreas areas;
-  const int64_t partial_at = areas.add(blocks * 2 * width * size_of(DType::f32));
-  auto* const partial = reinterpret_cast<float*>(order.scratch(areas.total()) + partial_at);
+  auto* const partial = reinterpret_cast<float*>(order.scratch(norm_partial_bytes(rows, width)));
   with_element(dy.dtype(), [&]<class Element>(Element) {
     const NormBackward<Element> norm{.dx = dx.data<float>(),
                                      .d_delta = d_delta.data<Element>(),

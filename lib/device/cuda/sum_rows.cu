@@ -1,5 +1,6 @@
 #include "device/cuda/launch.hpp"
 #include "device/cuda/packed.hpp"
+#include "device/cuda/scratch_areas.hpp"
 #include "device/cuda/sum_rows.hpp"
 
 namespace gpt {

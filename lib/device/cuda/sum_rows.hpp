@@ -17,9 +17,7 @@ struct RowArray {
 void sum_rows(float* sums, const float* x, const RowArray& shape, bool accumulate, cudaStream_t stream);
 void sum_rows(float* sums, const bfloat16* x, const RowArray& shape, bool accumulate, cudaStream_t stream);
 
-/// Blocks of rows for longer arrays, whose sums come first.
-constexpr int64_t sum_rows_block = 256;
-
+/// For longer arrays, whose blocks of rows are summed first:
 /// partial[b·columns + c] = Σ over the rows of block b, sum_rows_block of them each
 void sum_blocks_of_rows(float* partial, const float* x, const RowArray& shape, cudaStream_t stream);
 void sum_blocks_of_rows(float* partial, const bfloat16* x, const RowArray& shape, cudaStream_t stream);

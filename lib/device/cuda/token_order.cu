@@ -8,7 +8,8 @@ namespace gpt {
 namespace {
 
 constexpr int digit_bits = 8;
-constexpr int digits = 1 << digit_bits;
+constexpr int digits = token_digits;
+static_assert(digits == 1 << digit_bits);
 constexpr int tile =
     digits;  // rows of a block, one a thread: as many as digits, one of which a thread counts
 
@@ -80,28 +81,11 @@ __global__ void __launch_bounds__(tile)
   to.tokens[place] = token;
 }
 
-struct Areas {
-  int64_t first_rows, first_tokens, second_rows, second_tokens, counts, total;
-
-  explicit Areas(int64_t rows) {
-    constexpr int64_t bytes = sizeof(int32_t);
-    ScratchAreas areas;
-    first_rows = areas.add(rows * bytes);
-    first_tokens = areas.add(rows * bytes);
-    second_rows = areas.add(rows * bytes);
-    second_tokens = areas.add(rows * bytes);
-    counts = areas.add(digits * ceil_div(rows, tile) * bytes);
-    total = areas.total();
-  }
-};
-
 }  // namespace
-
-int64_t token_order_bytes(int64_t rows) { return Areas(rows).total; }
 
 TokenOrder order_by_token(const int32_t* tokens, int64_t rows, int64_t vocabulary, std::byte* scratch,
                           cudaStream_t stream) {
-  const Areas areas(rows);
+  const TokenOrderAreas areas(rows);
   const auto at = [&](int64_t offset) { return reinterpret_cast<int32_t*>(scratch + offset); };
   Pairs from{at(areas.first_rows), at(areas.first_tokens)},
       to{at(areas.second_rows), at(areas.second_tokens)};

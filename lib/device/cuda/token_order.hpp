@@ -12,11 +12,8 @@ struct TokenOrder {
   const int32_t* tokens;
 };
 
-/// Bytes of scratch for so many rows.
-int64_t token_order_bytes(int64_t rows);
-
 /// Sorts by counting, 8 bits of the tokens at a time: no atomics, and as many passes as the vocabulary has
-/// bytes. The result lies in `scratch`, which holds token_order_bytes(rows).
+/// bytes. The result lies in `scratch`, which is cut as TokenOrderAreas says.
 TokenOrder order_by_token(const int32_t* tokens, int64_t rows, int64_t vocabulary, std::byte* scratch,
                           cudaStream_t stream);
 
