@@ -61,10 +61,9 @@ if(GPT_CUDA_BACKEND STREQUAL ON)
   else()
     set(CMAKE_CUDA_ARCHITECTURES ${GPT_CUDA_ARCHITECTURES})
   endif()
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-  set(CMAKE_CUDA_EXTENSIONS OFF)
   enable_language(CUDA)
+  # CMAKE_CUDA_STANDARD is no use: CMake 3.25 does not know that nvcc has C++20.
+  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")
   # Kernels call the constexpr functions of base and of the standard library.
   target_compile_options(gpt_options INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wshadow>)

@@ -25,6 +25,12 @@ void check_meeting(const Warp& warp, WarpOperation operation, unsigned mask, uns
     fail("lanes of a warp meet in different operations or with different masks{}", place());
 }
 
+/// Whether the barrier at which threads wait stands there. Files mostly have one address each.
+bool is_same_place(const char* file, int line) {
+  return block.barrier_line == line &&
+         (block.barrier_file == file || std::strcmp(block.barrier_file, file) == 0);
+}
+
 /// Calls `each` with every lane of a mask.
 template <class Each>
 void for_lanes(unsigned mask, Each each) {
@@ -52,7 +58,7 @@ void finish_meeting(Warp& warp) {
 int block_barrier(bool predicate, const char* file, int line) {
   if (block.exited > 0)
     fail("the barrier of {}:{} comes after a thread of the block returned{}", file, line, place());
-  if (block.at_barrier > 0 && (block.barrier_line != line || std::strcmp(block.barrier_file, file) != 0))
+  if (block.at_barrier > 0 && !is_same_place(file, line))
     fail("threads wait at different barriers: {}:{} and {}:{}{}", block.barrier_file, block.barrier_line,
          file, line, place());
   block.barrier_file = file;

@@ -14,6 +14,7 @@ Random& random() {
   return generator;
 }
 
+Order order = Order::forward;  // of the grid that runs
 uint64_t block_step = 1;
 uint64_t block_offset = 0;
 
@@ -51,7 +52,8 @@ void take(Warp& warp, unsigned lane) {
 }
 
 void begin_grid(uint64_t blocks) {
-  if (settings().order != Order::shuffle) return;
+  order = settings().order;
+  if (order != Order::shuffle) return;
   block_offset = random().below(blocks);
   do block_step = random().below(blocks) + 1;
   while (std::gcd(block_step, blocks) != 1);

@@ -23,7 +23,8 @@ void check_device_pointer(const void* pointer, const char* what);
 template <class T>
 void check_argument(const T& value) {
   if constexpr (std::is_pointer_v<T>)
-    check_device_pointer(reinterpret_cast<const void*>(value), "kernel argument");
+    check_device_pointer(const_cast<const void*>(static_cast<const volatile void*>(value)),
+                         "kernel argument");
 }
 
 /// Start of the block's dynamic shared memory. Only for the one place that hides
