@@ -38,6 +38,7 @@ struct Options {
   int64_t count = 1;
   int64_t threads = 0;
   std::string precision = "auto";
+  std::string device = "auto";
   std::string seed = "1";
   bool speed = true;
   gpt::Sampling sampling;
@@ -59,6 +60,7 @@ po::options_description describe(Options& o) {
       ("seed", value(o.seed), "of the draws")
       ("threads", value(o.threads), "0: all cores that may be used")
       ("precision", value(o.precision), "of weights and activations: fp32; bf16, which is faster; auto: as in training")
+      ("device", value(o.device), "auto (a GPU if there is one), cpu, cuda")
       ("speed", value(o.speed), "say on standard error how fast it was, as name=value")
       ("help", po::bool_switch(), "this text")
       ("version", po::bool_switch(), "versions of the program and its libraries");
@@ -219,6 +221,7 @@ int run(int argc, char** argv) {
   gpt::validate(options.count >= 0, "--count {}: use 0 or a positive number", options.count);
   gpt::check_threads(options.threads);
   options.sampling.seed = gpt::parse_seed(options.seed);
+  gpt::validate_device(options.device);
   gpt::validate_sampling(options.sampling);
   gpt::validate(values["prompt-file"].defaulted() || !options.prompt_file.empty(),
                 "--prompt-file '': name a file");
@@ -234,7 +237,7 @@ int run(int argc, char** argv) {
   const Prompt prompt = make_prompt(*tokenizer, std::move(text), header.model.context);
 
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
-  const auto device = gpt::make_cpu_device(static_cast<int>(threads));
+  const auto device = gpt::make_device(gpt::choose_device(options.device), static_cast<int>(threads), {});
   const gpt::Layout layout(header.model);
   const gpt::ReadWeights weights(layout, type, *device);
   gpt::load_weights(file, layout, weights, *device, *device->make_queue());

@@ -83,9 +83,11 @@ std::vector<Entry> entries(TrainOptions& o) {
        Entry::Scope::machine},
       {logs, "sample-tokens", &o.sample_tokens, "length of the sample printed at the end; 0: none"},
 
-      {machine, "device", &o.device, "auto, cpu", Entry::Scope::machine},
+      {machine, "device", &o.device,
+       "auto (GPUs where every rank has one of its own, else the CPU), cpu, cuda", Entry::Scope::machine},
       {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", Entry::Scope::machine},
       {machine, "precision", &o.precision, "activations and what matrix products read: fp32, bf16"},
+      {machine, "tf32", &o.tf32, "on a GPU, fp32 matrix products on tensor cores, with 10 bits of mantissa"},
       {machine, "reduction", &o.reduction,
        "of gradients: auto (measured); flat; hierarchical (in the node, then between); tree (same bits "
        "on any number of ranks)"},

@@ -65,8 +65,9 @@ private:
   std::vector<double> ready_;
 };
 
-std::unique_ptr<Device> make_device(int threads, OperatorTimes* times) {
-  std::unique_ptr<Device> device = make_cpu_device(threads);
+std::unique_ptr<Device> make_device(const StepSetup& setup, OperatorTimes* times) {
+  std::unique_ptr<Device> device =
+      make_device(setup.device, setup.threads, {.fused_gelu = setup.recompute != Recompute::attention});
   if (times == nullptr) return device;
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }
@@ -85,8 +86,9 @@ FlatBuffers make_buffers(const World& world, const StepSetup& setup, const Layou
 }  // namespace
 
 OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times)
-    : device_(make_device(setup.threads, times)),
-      comm_(make_comm(world, setup.plan)),
+    : device_(make_device(setup, times)),
+      alone_(setup.device.gpu.has_value()),
+      comm_(make_comm(world, alone_ ? CommPlan{.reduction = Reduction::flat} : setup.plan), alone_),
       layout_(setup.config),
       queue_(device_->make_queue()),
       training_({.model = setup.config,
@@ -98,17 +100,18 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
                 make_buffers(world, setup, layout_, comm_, *device_, *queue_)),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}) {
   training_.spread_weights();
-  int32_t* const tokens = tokens_->data<int32_t>();
-  for (int64_t i = 0; i < tokens_->size(); ++i)
-    tokens[i] = static_cast<int32_t>(random_bits(1, static_cast<uint64_t>(i)) %
-                                     static_cast<uint64_t>(setup.config.vocabulary));
+  std::vector<int32_t> tokens(static_cast<size_t>(tokens_->size()));
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(random_bits(1, i) % static_cast<uint64_t>(setup.config.vocabulary));
+  queue_->copy(tokens_, Tensor(tokens.data(), DType::i32, {setup.sequences, setup.config.context}));
+  queue_->synchronize();
 }
 
 OwnStep::Took OwnStep::operator()(Reducing how) {
   Took took;
   const double cpu = cpu_of_other_threads();
   const Stopwatch watch;
-  comm_.set_silent(how == Reducing::none);
+  comm_.set_silent(alone_ || how == Reducing::none);
   Herald herald(training_.reducer(), how == Reducing::afterwards, layout_);
   training_.backward({.inputs = tokens_, .targets = tokens_}, step_, herald);
   queue_->synchronize();

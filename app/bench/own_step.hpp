@@ -5,6 +5,7 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
+#include "train/device_choice.hpp"
 #include "train/options.hpp"
 #include "train/training_step.hpp"
 
@@ -28,6 +29,7 @@ struct StepSetup {
   int64_t micro_batch = 1;  ///< sequences at a time, at most
   int64_t global_batch = 1;
   int threads = 1;
+  DeviceChoice device;  ///< a GPU: for one rank
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   DType type = DType::f32;  ///< of activations and what matrix products read
@@ -63,6 +65,7 @@ public:
 
 private:
   std::unique_ptr<Device> device_;
+  bool alone_;  ///< on a GPU, whose memory MPI cannot read: one rank, which has nothing to sum
   SilentComm comm_;
   Layout layout_;
   std::unique_ptr<Queue> queue_;

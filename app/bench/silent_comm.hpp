@@ -12,7 +12,8 @@ namespace gpt {
 /// communication, and sums are what each has itself.
 class SilentComm final : public Comm {
 public:
-  explicit SilentComm(std::unique_ptr<Comm> speaking) : comm_(std::move(speaking)) {}
+  explicit SilentComm(std::unique_ptr<Comm> speaking, bool silent = false)
+      : comm_(std::move(speaking)), silent_(silent) {}
 
   /// Applies to what is called from now on; all ranks the same.
   void set_silent(bool silent) { silent_ = silent; }
@@ -44,7 +45,7 @@ public:
 
 private:
   std::unique_ptr<Comm> comm_;
-  bool silent_ = false;
+  bool silent_;
 };
 
 }  // namespace gpt

@@ -26,6 +26,7 @@ struct Options {
   int64_t vocabulary = 50257;
   std::string precision = "fp32";
   std::string recompute = "none";
+  std::string device = "cpu";
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
@@ -56,6 +57,9 @@ void check(const Options& options, int ranks) {
            "--memory-check {}: use refuse or warn", options.memory_check);
   check_peer_limit(options.peer.limit);
   check_threads(options.threads);
+  validate_device(options.device);
+  validate(options.device == "cpu" || ranks == 1, "--device {}: on a GPU the step of one rank is measured",
+           options.device);
 }
 
 void print_row(const std::string& name, const Times& times, int64_t tokens, int64_t peak_bytes) {
@@ -87,31 +91,36 @@ nlohmann::json figures_json(const Times& times, int64_t peak_bytes) {
 
 /// @param sequences  of this rank
 /// @throws SharedError(usage) where the ranks need more memory than there is
-void require_memory(const World& world, const Options& options, const GptConfig& config, int64_t sequences,
-                    int64_t micro_batch) {
+void require_memory(const World& world, const DeviceChoice& device, const Options& options,
+                    const GptConfig& config, int64_t sequences, int64_t micro_batch) {
   TrainOptions train = fixed_plan();
   train.model = config;
   train.precision = options.precision;
   train.recompute = options.recompute;
   train.threads = options.threads;
+  train.device = device.gpu ? "cuda" : "cpu";
   train.save_every = 0;
   train.memory_check = options.memory_check;
   Plan plan;
   plan.sequences = {0, sequences};
   plan.micro_batch = micro_batch;
   Console console(world.is_root());
-  check_memory(console, world, train, plan, StateDivision::never);
+  check_memory(console, world, device, train, plan, StateDivision::never);
 }
 
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
-void measure(const World& world, const Options& options, const GptConfig& config) {
+void measure(const World& world, const Options& given, const GptConfig& config) {
+  Options options = given;
+  const DeviceChoice device = choose_device(world, options.device);
+  // The host sees when an operation is given to a GPU, not when it is done.
+  if (device.gpu) options.operators = false;
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
   const int64_t sequences = part_of(batch, world.size(), world.rank()).size();
   const int64_t micro_batch = options.micro_batch > 0 ? std::min(options.micro_batch, sequences) : sequences;
   const DType type = precision_named(options.precision);
-  require_memory(world, options, config, sequences, micro_batch);
+  require_memory(world, device, options, config, sequences, micro_batch);
   warn_of_precision(world, type);
   OperatorTimes operators;
   OwnStep own(world,
@@ -120,6 +129,7 @@ void measure(const World& world, const Options& options, const GptConfig& config
                .micro_batch = micro_batch,
                .global_batch = batch,
                .threads = choice.threads,
+               .device = device,
                .plan = {},
                .type = type,
                .recompute = recompute_named(options.recompute)},
@@ -188,6 +198,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("precision", option(o.precision, "NAME"), "fp32, bf16")
       ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
+      ("device", option(o.device, "NAME"), "cpu; cuda: a GPU, without times of operators; auto: a GPU if there is one")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")

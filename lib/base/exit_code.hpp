@@ -13,7 +13,7 @@ enum class ExitCode : int {
   damaged = 11,        ///< a dataset or checkpoint is damaged
   saving_failed = 12,  ///< a checkpoint could not be saved
   bad_numbers = 13,    ///< loss, gradients or logits are not finite
-  preflight = 14,      ///< the preflight check refused this machine
+  preflight = 14,      ///< the preflight check refused this machine, or its GPUs do not fit the job
 };
 
 }  // namespace gpt

@@ -1,5 +1,6 @@
 #include "train/memory_check.hpp"
 
+#include "device/cuda_device.hpp"
 #include "model/layout.hpp"
 #include "train/threads.hpp"
 
@@ -24,6 +25,23 @@ std::string refusal(const MemoryUse& use, const std::vector<std::string>& demand
       "not enough memory: {}. Rank {} needs {}. What helps: {}. If this is wrong, "
       "--memory-check warn starts all the same",
       describe(use), use.ranks.front(), demands[first], fmt::join(help, "; "));
+}
+
+MemoryDemand demand_of_cpu(const World& world, const MemoryEstimate& estimate) {
+  MemoryDemand demand{.bytes = estimate.total(), .pools = system_pools("/", world.host())};
+  for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
+    demand.pools.push_back(std::move(pool));
+  return demand;
+}
+
+/// Of the GPU's own memory. What saving takes is the host's, of which machines with GPUs have much more.
+MemoryDemand demand_of_gpu(const World& world, int index, const MemoryEstimate& estimate) {
+  const CudaDeviceInfo gpu = visible_cuda_devices()[static_cast<size_t>(index)];
+  return {.bytes = estimate.total() - estimate.saving,
+          .pools = {{.key = gpu.uuid_text(),
+                     .name = fmt::format("{} of rank {} on {}", gpu.name, world.rank(), world.host()),
+                     .total = gpu.memory,
+                     .available = free_cuda_memory(index)}}};
 }
 
 }  // namespace
@@ -99,15 +117,13 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
   return ways;
 }
 
-MemoryEstimate check_memory(Console& console, const World& world, const TrainOptions& options,
-                            const Plan& plan, StateDivision division) {
+MemoryEstimate check_memory(Console& console, const World& world, const DeviceChoice& device,
+                            const TrainOptions& options, const Plan& plan, StateDivision division) {
   const StatePlace place = state_place(world);
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
   const MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
-  MemoryDemand mine{.bytes = estimate.total(), .pools = system_pools("/", world.host())};
-  for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
-    mine.pools.push_back(std::move(pool));
-
+  const MemoryDemand mine =
+      device.gpu ? demand_of_gpu(world, *device.gpu, estimate) : demand_of_cpu(world, estimate);
   std::vector<MemoryDemand> demands;
   for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
   const MemoryUse use = tightest(demands);

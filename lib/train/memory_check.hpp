@@ -2,6 +2,7 @@
 
 #include "comm/world.hpp"
 #include "train/console.hpp"
+#include "train/device_choice.hpp"
 #include "train/memory_estimate.hpp"
 #include "train/memory_limits.hpp"
 #include "train/options.hpp"
@@ -52,7 +53,8 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
 /// Before anything is written or allocated: says what the ranks need and may have. Returns what this rank
 /// needs. Collective.
 /// @throws SharedError(usage) where that is less, unless --memory-check warn makes it a warning
-MemoryEstimate check_memory(Console& console, const World& world, const TrainOptions& options,
-                            const Plan& plan, StateDivision division = StateDivision::possible);
+MemoryEstimate check_memory(Console& console, const World& world, const DeviceChoice& device,
+                            const TrainOptions& options, const Plan& plan,
+                            StateDivision division = StateDivision::possible);
 
 }  // namespace gpt

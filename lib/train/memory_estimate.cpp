@@ -3,6 +3,7 @@
 #include "comm/comm.hpp"
 #include "comm/reduction_tree.hpp"
 #include "device/cpu_scratch.hpp"
+#include "device/cuda_scratch.hpp"
 #include "model/activations.hpp"
 #include "train/adamw.hpp"
 #include "train/buckets.hpp"
@@ -38,15 +39,16 @@ int64_t weight_bytes(const TrainOptions& options, const Layout& layout, const Bu
 }
 
 int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
-  return cpu_scratch_bytes(
-      {.sequences = plan.micro_batch,
-       .context = options.model.context,
-       .width = options.model.width,
-       .heads = options.model.heads,
-       .rows_of_classifier = options.model.padded_vocabulary(),
-       .type = options.matrix_type(),
-       .accumulates = options.reduction != "tree" && plan.sequences.size() > plan.micro_batch,
-       .threads = threads});
+  const ScratchShape shape{
+      .sequences = plan.micro_batch,
+      .context = options.model.context,
+      .width = options.model.width,
+      .heads = options.model.heads,
+      .rows_of_classifier = options.model.padded_vocabulary(),
+      .type = options.matrix_type(),
+      .accumulates = options.reduction != "tree" && plan.sequences.size() > plan.micro_batch,
+      .threads = threads};
+  return options.device == "cuda" ? cuda_scratch_bytes(shape) : cpu_scratch_bytes(shape);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "comm/comm_plan.hpp"
 #include "model/recompute.hpp"
+#include "train/device_choice.hpp"
 
 #include <cmath>
 #include <limits>
@@ -96,7 +97,7 @@ void validate_options(const TrainOptions& options) {
   validate_count("log-every", options.log_every, 0);
   validate_count("sample-tokens", options.sample_tokens, 0);
   precision_named(options.precision);
-  validate_choice("device", options.device, {"auto", "cpu"});
+  validate_device(options.device);
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();
   inters.insert(inters.begin(), "auto");

@@ -53,6 +53,7 @@ struct TrainOptions {
   // Machine
   int64_t threads = 0;             ///< 0: this rank's share of the cores it may use
   std::string precision = "fp32";  ///< fp32, bf16: activations and what matrix products read
+  bool tf32 = false;               ///< of a GPU: f32 products may cut their operands
   std::string device = "auto";
   std::string reduction = "auto";
   std::string inter = "auto";

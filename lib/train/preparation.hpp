@@ -2,6 +2,7 @@
 
 #include "comm/world.hpp"
 #include "data/dataset.hpp"
+#include "train/device_choice.hpp"
 #include "train/options.hpp"
 #include "train/plan.hpp"
 #include "train/start_point.hpp"
@@ -25,6 +26,7 @@ struct PreparedRun {
   std::vector<std::string>
       changes;  ///< options that differ from the resumed run's, as "--lr: 0.001, was 0.002"
   std::optional<Dataset> dataset;
+  DeviceChoice device;        ///< what this rank computes on
   Plan plan;                  ///< this rank's
   int64_t scratch_bytes = 0;  ///< working memory of operations; from check_memory on
   std::string comm_choice;    ///< of the resumed run (CommChoice as text), then of this one; empty: none yet

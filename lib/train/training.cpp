@@ -10,6 +10,7 @@
 #include "train/comm_choice.hpp"
 #include "train/comm_plan.hpp"
 #include "train/console.hpp"
+#include "train/device_choice.hpp"
 #include "train/memory_check.hpp"
 #include "train/plan.hpp"
 #include "train/preparation.hpp"
@@ -36,11 +37,18 @@ TrainOptions settle_sums(Console& console, const World& world, Device& device, P
   return with_sums(run.options, choice.reduction, choice.inter);
 }
 
+/// GELU in the product's epilogue is a kernel less, but `attention` computes it again by itself, and that
+/// shall give the same bits.
+CudaOptions cuda_options(const TrainOptions& options) {
+  return {.tf32 = options.tf32, .fused_gelu = options.recompute != "attention"};
+}
+
 /// @param run  null: nothing is trained, any sum will do
-Backend make_backend(Console& console, const World& world, const TrainOptions& given, PreparedRun* run) {
+Backend make_backend(Console& console, const World& world, const DeviceChoice& where,
+                     const TrainOptions& given, PreparedRun* run) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   fault_point("comm");
-  Backend backend{.device = make_cpu_device(threads.threads), .comm = nullptr};
+  Backend backend{.device = make_device(where, threads.threads, cuda_options(given)), .comm = nullptr};
   const TrainOptions options =
       run != nullptr ? settle_sums(console, world, *backend.device, *run) : with_any_sums(given, world);
   const CommPlan plan = comm_plan(options);
@@ -60,7 +68,7 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
                     "or train first",
                     run.options.out),
         ExitCode::usage);
-  const Backend backend = make_backend(console, world, run.options, nullptr);
+  const Backend backend = make_backend(console, world, run.device, run.options, nullptr);
   announce_sums(console, world, run.options, *backend.comm);
   const EvaluationResult result =
       evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
@@ -96,7 +104,7 @@ std::string words_upon_signals(const TrainOptions& options) {
 }
 
 void train(Console& console, const World& world, PreparedRun& run) {
-  run.scratch_bytes = check_memory(console, world, run.options, run.plan).scratch;
+  run.scratch_bytes = check_memory(console, world, run.device, run.options, run.plan).scratch;
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
     throw SharedError(fmt::format("another job saved a checkpoint in {} while this one started: start again",
@@ -111,7 +119,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
   if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
-    const Backend backend = make_backend(console, world, run.options, &run);
+    const Backend backend = make_backend(console, world, run.device, run.options, &run);
     world.everywhere([&] {
       if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
     });
@@ -128,6 +136,9 @@ void train(Console& console, const World& world, PreparedRun& run) {
 int run_training(World& world, const OptionSource& source) {
   Console console(world.is_root());
   PreparedRun run = prepare_run(world, source);
+  run.device = choose_device(world, run.options.device);
+  run.options.device = run.device.gpu ? "cuda" : "cpu";
+  if (!run.device.notice.empty()) console.say(run.device.notice);
   for (const std::string& difference : environment_differences(world)) console.say("warning: " + difference);
   if (run.options.eval_only) {
     evaluate_only(console, world, run);

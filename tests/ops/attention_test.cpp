@@ -86,7 +86,8 @@ TEST_CASE("attention survives scores far apart") {
   }
 }
 
-TEST_CASE("attention gives the same bits every time, with one and with two threads") {
+TEST_CASE("attention gives the same bits every time, with one and with two threads" *
+          doctest::test_suite("cpu")) {
   for (const AttentionSizes& s : cases)
     for (const Dropout& dropout : {none, dropping})
       for (DType type : float_types) {

@@ -111,7 +111,8 @@ TEST_CASE("operations give the same bits every time") {
       }
 }
 
-TEST_CASE("operations without matrix products give the same bits with one and with two threads") {
+TEST_CASE("operations without matrix products give the same bits with one and with two threads" *
+          doctest::test_suite("cpu")) {
   for (DType type : float_types) {
     CHECK(run_rows(*devices().front(), type) == run_rows(*devices().back(), type));
     CHECK(run_attention(*devices().front(), type) == run_attention(*devices().back(), type));

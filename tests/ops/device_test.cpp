@@ -16,7 +16,7 @@
 using namespace gpt;
 using namespace gpt::test;
 
-TEST_CASE("device memory is zeroed and aligned at every size") {
+TEST_CASE("device memory is zeroed and aligned at every size" * doctest::test_suite("cpu")) {
   for (const auto& device : devices())
     for (int64_t bytes : {int64_t{1}, int64_t{63}, int64_t{4096}, (int64_t{2} << 20) - 1, int64_t{2} << 20,
                           (int64_t{5} << 20) + 12345}) {
@@ -27,12 +27,13 @@ TEST_CASE("device memory is zeroed and aligned at every size") {
     }
 }
 
-TEST_CASE("a request that no machine can serve is refused with its size") {
+TEST_CASE("a request that no machine can serve is refused with its size" * doctest::test_suite("cpu")) {
   CHECK_THROWS_WITH_AS(Buffer(*devices().front(), int64_t{1} << 60),
                        doctest::Contains("no memory for 1099511627776"), Error);
 }
 
-TEST_CASE("a device says what it computes with, and refuses impossible thread counts") {
+TEST_CASE("a device says what it computes with, and refuses impossible thread counts" *
+          doctest::test_suite("cpu")) {
   CHECK(devices().front()->name().find("CPU, 1 thread, ") == 0);
   const bool held_back = std::getenv("OMP_THREAD_LIMIT") != nullptr;
   CHECK(devices().back()->name().find(held_back ? "CPU, 1 thread (of 2, " : "CPU, 2 threads, ") == 0);
@@ -46,7 +47,7 @@ TEST_CASE("a device says what it computes with, and refuses impossible thread co
   CHECK_THROWS_AS(make_cpu_device(-3), Error);
 }
 
-TEST_CASE("usable_cores follows the affinity mask") {
+TEST_CASE("usable_cores follows the affinity mask" * doctest::test_suite("cpu")) {
   cpu_set_t saved;
   REQUIRE(sched_getaffinity(0, sizeof(saved), &saved) == 0);
   CHECK(std::ssize(usable_cores()) == CPU_COUNT(&saved));
@@ -125,7 +126,7 @@ TEST_CASE("cast rounds denormals, infinities and every NaN to the bits of bfloat
   CHECK(wrong == 0);
 }
 
-TEST_CASE("denormal results are flushed in every thread") {
+TEST_CASE("denormal results are flushed in every thread" * doctest::test_suite("cpu")) {
   const int64_t size = 100000;
   const Array tiny(size, 1e-38);
   for (const auto& device : devices()) {

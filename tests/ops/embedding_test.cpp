@@ -10,7 +10,8 @@ namespace {
 
 // sequences, positions, width, vocabulary, context, first_position
 constexpr EmbedSizes cases[] = {{1, 1, 1, 1, 1, 0},     {2, 7, 33, 5, 9, 0},     {1, 1, 64, 128, 16, 15},
-                                {3, 65, 20, 50, 65, 0}, {1, 5, 48, 300, 70, 64}, {4, 64, 128, 65, 64, 0}};
+                                {3, 65, 20, 50, 65, 0}, {1, 5, 48, 300, 70, 64}, {4, 64, 128, 65, 64, 0},
+                                {3, 100, 8, 2, 100, 0}, {2, 150, 5, 1, 150, 0},  {2, 40, 3, 70000, 40, 0}};
 constexpr Dropout none{};
 constexpr Dropout dropping{.rate = 0.2F, .seed = 5, .step = 1, .site = 0, .first_sequence = 1000};
 

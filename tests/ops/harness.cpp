@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "base/normal.hpp"
 #include "base/philox.hpp"
+#include "device/cuda_device.hpp"
+#include "support/staged_device.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,19 +30,39 @@ void limit_instructions() {
   hwy::DisableTargets((name == "AVX2" ? HWY_AVX2 : HWY_SSSE3) - 1);
 }
 
+std::vector<std::unique_ptr<Device>> cpu_devices() {
+  limit_instructions();
+  std::vector<std::unique_ptr<Device>> made;
+  for (int threads : {1, 2}) made.push_back(make_cpu_device(threads));
+  return made;
+}
+
+/// One for each way in which operations go: without and with GELU in an epilogue, and with kernels that load
+/// one element at a time and attention that has room for a few heads only.
+std::vector<std::unique_ptr<Device>> cuda_devices() {
+  std::vector<std::unique_ptr<Device>> made;
+  made.push_back(make_staged_device(make_cuda_device(0), Placement::aligned));
+  made.push_back(make_staged_device(make_cuda_device(0, {.fused_gelu = true}), Placement::aligned));
+  made.push_back(make_staged_device(make_cuda_device(0, {.attention_scratch = 64 << 10}), Placement::odd));
+  return made;
+}
+
 }  // namespace
 
+bool on_cuda() {
+  const char* wanted = std::getenv("GPT_TEST_DEVICE");
+  if (wanted == nullptr) return false;
+  validate(std::string(wanted) == "cuda", "GPT_TEST_DEVICE is {}: leave it out, or use cuda", wanted);
+  return true;
+}
+
 const std::vector<std::unique_ptr<Device>>& devices() {
-  static const auto list = [] {
-    limit_instructions();
-    std::vector<std::unique_ptr<Device>> made;
-    for (int threads : {1, 2}) made.push_back(make_cpu_device(threads));
-    return made;
-  }();
+  static const auto list = on_cuda() ? cuda_devices() : cpu_devices();
   return list;
 }
 
 bool multiplies_pairs() {
+  if (on_cuda()) return true;
 #if defined(__x86_64__)
   return devices().front()->name().find("AVX-512") != std::string::npos &&
          __builtin_cpu_supports("avx512bf16");

@@ -22,10 +22,13 @@ constexpr double tolerance = 1e-5;
 constexpr DType float_types[] = {DType::f32, DType::bf16};
 constexpr double tolerance_of(DType type) { return type == DType::bf16 ? 8e-3 : tolerance; }
 
-/// CPU devices with one and with two threads.
+/// Whether GPT_TEST_DEVICE=cuda asks for a GPU (or its stand-in) instead of the CPU.
+bool on_cuda();
+
+/// CPU devices with one and with two threads. On a GPU those of one: fused and not, and with odd addresses.
 const std::vector<std::unique_ptr<Device>>& devices();
 
-/// Whether attention multiplies bfloat16 in pairs here, whose weights are rounded.
+/// Whether attention multiplies bfloat16 in pairs here, whose weights are rounded; a GPU does.
 bool multiplies_pairs();
 
 /// Normal random values, a pure function of `key`.

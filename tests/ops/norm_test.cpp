@@ -8,8 +8,8 @@ using reference::NormSizes;
 
 namespace {
 
-constexpr NormSizes cases[] = {{1, 1, 1},   {2, 7, 33},  {1, 1, 8},   {3, 65, 128},
-                               {2, 20, 20}, {2, 9, 384}, {1, 257, 67}};
+constexpr NormSizes cases[] = {{1, 1, 1},   {2, 7, 33},  {1, 1, 8},    {3, 65, 128},
+                               {2, 20, 20}, {2, 9, 384}, {1, 257, 67}, {1, 2, 13000}};
 constexpr Dropout none{};
 constexpr Dropout dropping{
     .rate = 0.3F, .seed = 0x123456789abcdef, .step = 7, .site = 4, .first_sequence = 11};

@@ -10,4 +10,4 @@ if ! "${formatter:-false}" --version | grep -q "version $VERSION\."; then
   [ "${GPT_TEST_STRICT:-0}" = 0 ]
   exit 77
 fi
-find lib app tests -name '*.[ch]pp' -print0 | xargs -0 "$formatter" --dry-run -Werror
+find lib app tests \( -name '*.[ch]pp' -o -name '*.cu' \) -print0 | xargs -0 "$formatter" --dry-run -Werror

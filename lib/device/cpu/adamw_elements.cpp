@@ -18,8 +18,9 @@ struct AdamWVectors {
   Vector v;
 };
 
-HWY_INLINE AdamWVectors adamw_step(const AdamWVectors& old, Vector g, const AdamWFactors& f) {
-  const Vector gradient = hn::Mul(g, broadcast(f.gradient));
+HWY_INLINE AdamWVectors adamw_step(const AdamWVectors& old, Vector g, float clip_scale,
+                                   const AdamWFactors& f) {
+  const Vector gradient = hn::Mul(g, broadcast(clip_scale));
   const Vector m = hn::MulAdd(broadcast(f.beta1), old.m, hn::Mul(broadcast(f.one_minus_beta1), gradient));
   const Vector square = hn::Mul(gradient, gradient);
   const Vector v = hn::MulAdd(broadcast(f.beta2), old.v, hn::Mul(broadcast(f.one_minus_beta2), square));
@@ -29,14 +30,15 @@ HWY_INLINE AdamWVectors adamw_step(const AdamWVectors& old, Vector g, const Adam
   return {p, m, v};
 }
 
-void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, const AdamWFactors& factors) {
+void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, float clip_scale,
+                         const AdamWFactors& factors) {
   const AdamWArrays a = arrays;  // copies: the stores below might alias the arguments
   const AdamWFactors local = factors;
   for_vectors(
       0, size,
       [&](int64_t i) HWY_ATTR {
         const AdamWVectors next =
-            adamw_step({load(a.p + i), load(a.m + i), load(a.v + i)}, load(a.g + i), local);
+            adamw_step({load(a.p + i), load(a.m + i), load(a.v + i)}, load(a.g + i), clip_scale, local);
         store(next.m, a.m + i);
         store(next.v, a.v + i);
         store(next.p, a.p + i);
@@ -44,7 +46,7 @@ void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, const AdamWFac
       },
       [&](int64_t i, int64_t n) HWY_ATTR {
         const AdamWVectors next = adamw_step({load_n(a.p + i, n), load_n(a.m + i, n), load_n(a.v + i, n)},
-                                             load_n(a.g + i, n), local);
+                                             load_n(a.g + i, n), clip_scale, local);
         store_n(next.m, a.m + i, n);
         store_n(next.v, a.v + i, n);
         store_n(next.p, a.p + i, n);
@@ -80,8 +82,8 @@ namespace gpt {
 HWY_EXPORT(adamw_elements_simd);
 HWY_EXPORT(sum_of_squares_simd);
 
-void adamw_elements(const AdamWArrays& arrays, int64_t size, const AdamWFactors& factors) {
-  HWY_DYNAMIC_DISPATCH(adamw_elements_simd)(arrays, size, factors);
+void adamw_elements(const AdamWArrays& arrays, int64_t size, float clip_scale, const AdamWFactors& factors) {
+  HWY_DYNAMIC_DISPATCH(adamw_elements_simd)(arrays, size, clip_scale, factors);
 }
 
 double sum_of_squares(const float* g, int64_t size) {

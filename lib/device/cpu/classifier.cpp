@@ -1,4 +1,4 @@
-#include "device/cpu/classifier_tiles.hpp"
+#include "device/row_tiles.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cross_entropy.hpp"
 #include "device/cpu/element_type.hpp"

@@ -59,26 +59,15 @@ void CpuOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor s
   expects(m.size() == p.size() && v.size() == p.size() && g.size() == p.size());
   expects((!half || half.size() == p.size()) && step.step >= 1);
   if (scalar(scalars, StepScalar::finite) == 0.0) return;
-  const double beta1 = static_cast<double>(step.beta1);
-  const double beta2 = static_cast<double>(step.beta2);
-  const double lr = static_cast<double>(step.lr);
-  const AdamWFactors factors{
-      .gradient = static_cast<float>(scalar(scalars, StepScalar::clip_scale)),
-      .beta1 = step.beta1,
-      .one_minus_beta1 = static_cast<float>(1.0 - beta1),
-      .beta2 = step.beta2,
-      .one_minus_beta2 = static_cast<float>(1.0 - beta2),
-      .rate = static_cast<float>(lr / (1.0 - std::pow(beta1, static_cast<double>(step.step)))),
-      .root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, static_cast<double>(step.step)))),
-      .eps = step.eps,
-      .decay = static_cast<float>(1.0 - lr * static_cast<double>(step.weight_decay))};
+  const float clip_scale = static_cast<float>(scalar(scalars, StepScalar::clip_scale));
+  const AdamWFactors factors = adamw_factors(step);
   parallel_ranges(threads_, p.size(), elementwise_grain, [&](Range range, int) {
     const AdamWArrays arrays{.p = p.data<float>() + range.begin,
                              .half = half ? half.data<bfloat16>() + range.begin : nullptr,
                              .m = m.data<float>() + range.begin,
                              .v = v.data<float>() + range.begin,
                              .g = g.data<float>() + range.begin};
-    adamw_elements(arrays, range.size(), factors);
+    adamw_elements(arrays, range.size(), clip_scale, factors);
   });
 }
 

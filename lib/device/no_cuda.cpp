@@ -1,0 +1,20 @@
+#include "base/error.hpp"
+#include "device/cuda_device.hpp"
+
+namespace gpt {
+
+bool has_cuda() { return false; }
+
+std::vector<CudaDeviceInfo> visible_cuda_devices() { return {}; }
+
+int64_t free_cuda_memory(int) { throw Error(why_no_cuda_device()); }
+
+std::string why_no_cuda_device() {
+  return "this build has no CUDA: configure with -DGPT_CUDA=ON, or use --device cpu";
+}
+
+std::string cuda_version() { return {}; }
+
+std::unique_ptr<Device> make_cuda_device(int, const CudaOptions&) { throw Error(why_no_cuda_device()); }
+
+}  // namespace gpt

@@ -1,0 +1,141 @@
+#include "train/device_choice.hpp"
+
+#include "base/list_some.hpp"
+#include "comm/hang.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace gpt {
+namespace {
+
+/// Of ranks that do the same on one host: "ranks 0, 1 on n0".
+struct Placed {
+  std::vector<int> ranks;
+  std::string host;
+};
+
+std::string to_text(const Placed& placed) {
+  return fmt::format("{} on {}", list_ranks(placed.ranks), placed.host);
+}
+
+std::string list_by_host(const std::vector<int>& ranks, const std::vector<SeenGpus>& seen_by_rank) {
+  std::vector<Placed> by_host;
+  for (const int rank : ranks) {
+    const std::string& host = seen_by_rank[static_cast<size_t>(rank)].host;
+    const auto known = std::ranges::find(by_host, host, &Placed::host);
+    if (known == by_host.end())
+      by_host.push_back({.ranks = {rank}, .host = host});
+    else
+      known->ranks.push_back(rank);
+  }
+  std::vector<std::string> texts;
+  for (const Placed& placed : by_host) texts.push_back(to_text(placed));
+  return list_some(texts);
+}
+
+std::vector<int> ranks_without_gpu(const std::vector<SeenGpus>& seen_by_rank) {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < seen_by_rank.size(); ++rank)
+    if (seen_by_rank[rank].uuids.empty()) ranks.push_back(static_cast<int>(rank));
+  return ranks;
+}
+
+/// The first GPU that a rank sees and that is not taken.
+std::optional<int> first_free(const SeenGpus& seen, const std::map<std::string, int>& owner_of) {
+  for (size_t index = 0; index < seen.uuids.size(); ++index)
+    if (!owner_of.contains(seen.uuids[index])) return static_cast<int>(index);
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_sharing(int rank, const std::vector<SeenGpus>& seen_by_rank,
+                                 const std::map<std::string, int>& owner_of) {
+  const SeenGpus& seen = seen_by_rank[static_cast<size_t>(rank)];
+  std::vector<std::string> taken;
+  for (const std::string& uuid : seen.uuids)
+    taken.push_back(fmt::format("{} by rank {} ({})", uuid, owner_of.at(uuid),
+                                seen_by_rank[static_cast<size_t>(owner_of.at(uuid))].host));
+  throw Error(
+      fmt::format("rank {} on {} has no GPU of its own: of those that it sees, {} {} taken. Start one rank "
+                  "for each GPU (--ntasks-per-node, --gpus-per-node, --gpu-bind=none), or use --device cpu",
+                  rank, seen.host, list_some(taken), taken.size() == 1 ? "is" : "are"),
+      ExitCode::preflight);
+}
+
+nlohmann::json to_json(const SeenGpus& seen) { return {seen.host, seen.uuids, seen.why_none}; }
+
+SeenGpus seen_from(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  return {.host = json.at(0).get<std::string>(),
+          .uuids = json.at(1).get<std::vector<std::string>>(),
+          .why_none = json.at(2).get<std::string>()};
+}
+
+SeenGpus look(const std::string& host, bool wanted) {
+  SeenGpus seen{.host = host, .uuids = {}, .why_none = {}};
+  if (!wanted) return seen;
+  for (const CudaDeviceInfo& device : visible_cuda_devices()) seen.uuids.push_back(device.uuid_text());
+  if (seen.uuids.empty()) seen.why_none = why_no_cuda_device();
+  return seen;
+}
+
+}  // namespace
+
+void validate_device(const std::string& asked) {
+  validate(asked == "auto" || asked == "cpu" || asked == "cuda", "--device {}: use one of auto, cpu, cuda",
+           asked);
+  validate(asked != "cuda" || has_cuda(), "--device cuda: {}", why_no_cuda_device());
+}
+
+DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<SeenGpus>& seen_by_rank) {
+  const size_t ranks = seen_by_rank.size();
+  DeviceAgreement agreement{.gpu_of_rank = std::vector<std::optional<int>>(ranks), .notice = {}};
+  if (asked == "cpu") return agreement;
+  const std::vector<int> without = ranks_without_gpu(seen_by_rank);
+  if (!without.empty()) {
+    const std::string& why = seen_by_rank[static_cast<size_t>(without.front())].why_none;
+    validate(asked != "cuda", ExitCode::preflight, "--device cuda: {} cannot: {}",
+             list_by_host(without, seen_by_rank), why);
+    if (without.size() < ranks)
+      agreement.notice = fmt::format(
+          "NOTICE: ALL RANKS COMPUTE ON THE CPU, because {} can use no GPU and {} can: {}. With --device "
+          "cuda the "
+          "start would be refused",
+          list_by_host(without, seen_by_rank), ranks - without.size(), why);
+    return agreement;
+  }
+  std::map<std::string, int> owner_of;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const std::optional<int> index = first_free(seen_by_rank[rank], owner_of);
+    if (!index) refuse_sharing(static_cast<int>(rank), seen_by_rank, owner_of);
+    owner_of[seen_by_rank[rank].uuids[static_cast<size_t>(*index)]] = static_cast<int>(rank);
+    agreement.gpu_of_rank[rank] = index;
+  }
+  return agreement;
+}
+
+DeviceChoice choose_device(const World& world, const std::string& asked) {
+  SeenGpus mine;
+  world.everywhere([&] { mine = look(world.host(), asked != "cpu"); });
+  std::vector<SeenGpus> seen_by_rank;
+  for (const std::string& text : world.gather(to_json(mine).dump())) seen_by_rank.push_back(seen_from(text));
+  try {
+    DeviceAgreement agreement = agree_on_devices(asked, seen_by_rank);
+    return {.gpu = agreement.gpu_of_rank[static_cast<size_t>(world.rank())],
+            .notice = std::move(agreement.notice)};
+  } catch (const Error& error) {
+    throw SharedError(error.what(), error.code());  // all ranks have seen the same
+  }
+}
+
+DeviceChoice choose_device(const std::string& asked) {
+  return {.gpu = agree_on_devices(asked, {look("this machine", asked != "cpu")}).gpu_of_rank.front(),
+          .notice = {}};
+}
+
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, const CudaOptions& options) {
+  return choice.gpu ? make_cuda_device(*choice.gpu, options) : make_cpu_device(threads);
+}
+
+}  // namespace gpt
