@@ -1,3 +1,9 @@
+# What tests of the CUDA backend are labelled: `cuda` where they run on its stand-in, `gpu` where they need real ones.
+set(GPT_CUDA_LABEL cuda)
+if(GPT_CUDA_BACKEND STREQUAL ON)
+  set(GPT_CUDA_LABEL gpu)
+endif()
+
 # gpt_test_binary(NAME LIBRARIES target... SOURCES file...): a doctest program.
 function(gpt_test_binary name)
   cmake_parse_arguments(test "" "" "LIBRARIES;SOURCES" ${ARGN})
@@ -18,6 +24,9 @@ function(gpt_register name)
     # that are unloaded before the check and so cannot be told from ours.
     math(EXPR test_TIMEOUT "4 * ${test_TIMEOUT}")
     list(APPEND test_ENVIRONMENT GPT_TEST_SANITIZED=1 ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1)
+  endif()
+  if(GPT_CUDA_BACKEND STREQUAL STANDIN AND NOT test_LABELS STREQUAL cuda)
+    list(PREPEND test_ENVIRONMENT GPT_CUDA_STANDIN_DEVICES=0)  # these are of machines without a GPU
   endif()
   add_test(NAME ${name} COMMAND ${test_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77
@@ -40,18 +49,22 @@ function(gpt_mpi_test name)
   endforeach()
 endfunction()
 
-# gpt_system_test(AREA [QUICK] [TIMEOUT s]): test_AREA.py of this folder against the built programs, as system.AREA.
+# gpt_system_test(AREA [QUICK] [TIMEOUT s] [LABEL label] [ARGUMENTS word...]): test_AREA.py of this folder against the
+# built programs, as system.AREA.
 function(gpt_system_test area)
-  cmake_parse_arguments(test "QUICK" "TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(test "QUICK" "TIMEOUT;LABEL" "ARGUMENTS" ${ARGN})
   set(labels system)
+  if(test_LABEL)
+    set(labels ${test_LABEL})
+  endif()
   if(test_QUICK)
     list(APPEND labels quick)
   endif()
-  set(programs "")
+  set(programs "GPT_CUDA_BACKEND=${GPT_CUDA_BACKEND}")
   foreach(program IN ITEMS gpt_mpi gpt_data gpt_sample gpt_bench)
     string(TOUPPER ${program} variable)
     list(APPEND programs "${variable}=$<TARGET_FILE:${program}_program>")
   endforeach()
   gpt_register(system.${area} PROCESSORS 2 THREADS 1 LABELS ${labels} TIMEOUT ${test_TIMEOUT} ENVIRONMENT ${programs}
-    COMMAND ${GPT_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/test_${area}.py)
+    COMMAND ${GPT_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/test_${area}.py ${test_ARGUMENTS})
 endfunction()

@@ -1,0 +1,194 @@
+"""Training on GPUs. Without one the CUDA code runs on its stand-in, in builds that have that instead of CUDA: class
+OnTheStandin. Class WithoutGpu is what a build says and does where there is no GPU at all.
+
+GPT_CUDA_BACKEND is the backend that was built: OFF, ON or STANDIN.
+"""
+
+import os
+import re
+import unittest
+
+from harness import FAILED, MPIRUN, USAGE, Run, SystemTest, execute, options, program, run
+
+BACKEND = os.environ.get("GPT_CUDA_BACKEND", "OFF")
+REFUSED = 14  # preflight
+CLOSE = 1e-4  # what fp32 losses of 20 steps may differ by
+CLOSE_BF16 = 2e-2
+
+
+def gpus(count, **more):
+    return {"GPT_CUDA_STANDIN_DEVICES": str(count)} | more
+
+
+class WithoutGpu(SystemTest):
+    def setUp(self):
+        if BACKEND == "ON":
+            found = run("gpt_mpi", "--device", "cuda", "--data", self.synth(), "--out", self.path("probe"))
+            self.need(found.code == REFUSED, "a GPU is here")
+
+    def test_it_trains_on_the_cpu(self):
+        out = self.path("out")
+        done = self.start(self.synth(), out, steps=3, device="auto")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.out, r"(?m)^.*\bCPU, 1 thread\b")
+        self.assertEqual(sorted(Run(out).losses()), [1, 2, 3])
+
+    def test_cuda_is_refused_and_nothing_is_written(self):
+        out = self.path("out")
+        for ranks in (None, 2):
+            done = self.start(self.synth(), out, ranks=ranks, steps=3, device="cuda")
+            self.assert_refused(done, USAGE if BACKEND == "OFF" else REFUSED, "--device cuda")
+            self.assertFalse(out.exists())
+
+
+class OnTheStandin(SystemTest):
+    def setUp(self):
+        self.need(BACKEND == "STANDIN", "this build has no stand-in for GPUs: GPT_CUDA=STANDIN")
+
+    def gpu(self, name, ranks=1, environment=None, **changes):
+        return self.train(
+            self.synth(),
+            self.path(name),
+            ranks=ranks,
+            device="cuda",
+            environment=gpus(ranks) | (environment or {}),
+            timeout=300,
+            **changes,
+        )
+
+    def cpu(self, name, **changes):
+        return self.train(self.synth(), self.path(name), device="cpu", **changes)
+
+    def assert_close(self, losses, expected, delta=CLOSE):
+        self.assertEqual(sorted(losses), sorted(expected))
+        worst = max(abs(losses[step] - expected[step]) for step in expected)
+        self.assertLess(worst, delta)
+        return worst
+
+    def test_twenty_losses_are_those_of_the_cpu(self):
+        for precision, delta in (("fp32", CLOSE), ("bf16", CLOSE_BF16)):
+            with self.subTest(precision=precision):
+                changes = {"steps": 20, "precision": precision, "dropout": 0.1}
+                ours = self.gpu(f"gpu-{precision}", **changes)
+                expected = self.cpu(f"cpu-{precision}", **changes).losses()
+                worst = self.assert_close(ours.losses(), expected, delta)
+                self.assertGreater(expected[1] - expected[20], 1, "nothing was learnt: the comparison means nothing")
+                print(f"{precision}: losses of 20 steps differ by {worst:.1e} at most")
+
+    def test_four_ranks_train_alike_however_gradients_travel(self):
+        changes = {"steps": 6, "bucket_mb": 0.05, "micro_batch": 2, "dropout": 0.1}
+        expected = self.cpu("cpu", **changes).losses()
+        for name, how in {
+            "flat": {"reduction": "flat"},
+            "hierarchical": {"node_layout": "2,2"},
+            "uneven": {"node_layout": "3,1"},
+            "rounded": {"node_layout": "2,2", "wire": "fp32,bf16"},
+            "zero": {"node_layout": "2,2", "zero": "1"},
+            "zero-node": {"node_layout": "2,2", "zero": "node"},
+        }.items():
+            with self.subTest(name):
+                losses = self.gpu(name, ranks=4, **changes, **how).losses()
+                self.assert_close(losses, expected, CLOSE_BF16 if name == "rounded" else CLOSE)
+
+    def test_memory_is_saved_by_computing_again(self):
+        changes = {"steps": 4, "dropout": 0.1}
+        expected = self.gpu("none", **changes).losses()
+        for recompute in ("attention", "block"):
+            with self.subTest(recompute):
+                self.assert_close(self.gpu(recompute, recompute=recompute, **changes).losses(), expected)
+
+    def test_auto_on_two_gpus(self):
+        out = self.path("out")
+        done = self.start(self.synth(), out, ranks=2, environment=gpus(2), steps=4, reduction="auto", inter="auto")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("NCCL", done.out)
+        self.assert_close(Run(out).losses(), self.cpu("cpu", steps=4).losses())
+
+    def test_the_same_run_gives_the_same_bits(self):
+        self.need_h5py()
+        changes = {"steps": 4, "save_every": 4, "dropout": 0.1, "bucket_mb": 0.05}
+        runs = [
+            self.gpu(f"{streams}-{order}", ranks=2, **changes, environment={
+                "GPT_CUDA_STANDIN_STREAMS": streams, "GPT_CUDA_STANDIN_ORDER": order})
+            for streams, order in (("deferred", "forward"), ("eager", "reverse"), ("racing", "shuffle"))
+        ]  # fmt: skip
+        for other in runs[1:]:
+            self.assertEqual(other.losses(), runs[0].losses())
+            self.assert_same_state(other.checkpoint(4), runs[0].checkpoint(4))
+
+    def test_a_run_goes_on_on_the_other_backend(self):
+        self.need_h5py()
+        changes = {"steps": 8, "save_every": 4, "dropout": 0.1}
+        whole = {"cuda": self.gpu("cuda", **changes), "cpu": self.cpu("cpu", **changes)}
+        for first in ("cuda", "cpu"):
+            for then in ("cuda", "cpu"):
+                with self.subTest(f"{first}, then {then}"):
+                    resumed = self.train(
+                        self.synth(),
+                        self.path(f"{first}-{then}"),
+                        device=then,
+                        environment=gpus(1),
+                        resume=whole[first].checkpoint(4),
+                        **changes,
+                    )
+                    self.assertEqual(sorted(resumed.losses()), [5, 6, 7, 8])
+                    for step, loss in resumed.losses().items():
+                        self.assertAlmostEqual(loss, whole["cpu"].losses()[step], delta=CLOSE)
+                    if first == then:
+                        self.assert_same_state(resumed.checkpoint(8), whole[then].checkpoint(8))
+
+    def test_evaluation_and_samples_are_those_of_the_cpu(self):
+        trained = self.gpu("out", steps=6, save_every=6)
+        evaluate = [program("gpt_mpi"), "--data", self.synth(), "--out", self.path("none"), "--threads", "1",
+                    "--eval-only", "true", "--eval-windows", "8", "--resume", trained.checkpoint(6)]  # fmt: skip
+        sample = [program("gpt_sample"), "--checkpoint", trained.folder, "--temperature", "0", "--tokens", "20",
+                  "--prompt-tokens", "1,2,3"]  # fmt: skip
+        results = {}
+        for device in ("cuda", "cpu"):
+            done = execute([*map(str, evaluate), "--device", device], environment=gpus(1))
+            self.assertEqual(done.code, 0, str(done))
+            text = execute([*map(str, sample), "--device", device], environment=gpus(1))
+            self.assertEqual(text.code, 0, str(text))
+            results[device] = float(re.search(r"validation loss ([0-9.]+)", done.out)[1]), text.out
+        self.assertAlmostEqual(results["cuda"][0], results["cpu"][0], delta=CLOSE)
+        self.assertEqual(results["cuda"][1], results["cpu"][1])
+
+    def test_one_gpu_is_not_given_to_two_ranks(self):
+        done = self.start(self.synth(), self.path("out"), ranks=2, environment=gpus(1), steps=3, device="cuda")
+        self.assert_refused(done, REFUSED, "rank 1", "rank 0", "GPU-")
+
+    def test_ranks_that_do_not_all_see_a_gpu(self):
+        def start(device):
+            words = options({"data": self.synth(), "out": self.path(device), "device": device, "steps": 2,
+                             "layers": 1, "heads": 1, "width": 32, "context": 16, "global_batch": 4, "threads": 1,
+                             "sample_tokens": 0, "eval_every": 0})  # fmt: skip
+            hide = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then export CUDA_VISIBLE_DEVICES=; fi; exec "$@"'
+            command = [str(MPIRUN), "2", "bash", "-c", hide, "_", program("gpt_mpi"), *words]
+            return execute(command, environment=gpus(2))
+
+        mixed = start("auto")
+        self.assertEqual(mixed.code, 0, str(mixed))
+        self.assertIn("NOTICE: ALL RANKS COMPUTE ON THE CPU", mixed.text)
+        self.assert_refused(start("cuda"), REFUSED, "--device cuda", "rank 1")
+
+    def test_an_error_on_one_rank_ends_the_job(self):
+        done = self.start(
+            self.synth(),
+            self.path("out"),
+            ranks=2,
+            device="cuda",
+            environment=gpus(2) | {"GPT_FAULT": "backward:throw@rank=1,step=2,hit=2"},
+            steps=4,
+            bucket_mb=0.05,
+        )
+        self.assertEqual(done.code, FAILED, str(done))
+        self.assertEqual(done.err.count("fault injected at 'backward'"), 1, str(done))
+
+    def test_the_tree_is_refused(self):
+        done = self.start(self.synth(), self.path("out"), ranks=2, device="cuda", environment=gpus(2), steps=2,
+                          reduction="tree")  # fmt: skip
+        self.assert_refused(done, USAGE, "tree", "--reduction")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
