@@ -29,7 +29,7 @@ struct StepSetup {
   int64_t micro_batch = 1;  ///< sequences at a time, at most
   int64_t global_batch = 1;
   int threads = 1;
-  DeviceChoice device;  ///< a GPU: for one rank
+  DeviceChoice device = {};  ///< a GPU: for one rank
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   DType type = DType::f32;  ///< of activations and what matrix products read
