@@ -7,6 +7,7 @@
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "model/precision.hpp"
+#include "train/device_choice.hpp"
 #include "train/memory.hpp"
 #include "train/threads.hpp"
 
@@ -103,7 +104,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                .micro_batch = options.micro_batch > 0 ? options.micro_batch : sequences,
                .global_batch = batch,
                .threads = choice.threads,
-               .device = device,
+               .gpu = device.gpu,
                .plan = {},
                .type = type,
                .recompute = recompute_named(options.recompute)},
