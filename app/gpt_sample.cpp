@@ -9,6 +9,7 @@
 #include "option_values.hpp"
 #include "text/tokenizer.hpp"
 #include "train/checkpoint.hpp"
+#include "train/device_choice.hpp"
 #include "train/read_weights.hpp"
 #include "train/threads.hpp"
 #include "train/versions.hpp"

@@ -62,8 +62,10 @@ if(GPT_CUDA_BACKEND STREQUAL ON)
     set(CMAKE_CUDA_ARCHITECTURES ${GPT_CUDA_ARCHITECTURES})
   endif()
   enable_language(CUDA)
-  # CMAKE_CUDA_STANDARD is no use: CMake 3.25 does not know that nvcc has C++20.
-  string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")
+  # Targets' CXX_STANDARD is nvcc's, too, but CMake 3.25 does not know how nvcc is told of C++20.
+  foreach(kind IN ITEMS STANDARD EXTENSION)
+    set(CMAKE_CUDA20_${kind}_COMPILE_OPTION "-std=c++20")
+  endforeach()
   # Kernels call the constexpr functions of base and of the standard library.
   target_compile_options(gpt_options INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wshadow>)

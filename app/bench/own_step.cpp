@@ -5,6 +5,7 @@
 #include "base/stopwatch.hpp"
 #include "bench/timed_ops.hpp"
 #include "train/announcement.hpp"
+#include "train/device_choice.hpp"
 #include "train/flat_buffers.hpp"
 
 #include <algorithm>
@@ -66,8 +67,8 @@ private:
 };
 
 std::unique_ptr<Device> make_device(const StepSetup& setup, OperatorTimes* times) {
-  std::unique_ptr<Device> device =
-      make_device(setup.device, setup.threads, {.fused_gelu = setup.recompute != Recompute::attention});
+  std::unique_ptr<Device> device = make_device(DeviceChoice{.gpu = setup.gpu, .notice = {}}, setup.threads,
+                                               {.fused_gelu = setup.recompute != Recompute::attention});
   if (times == nullptr) return device;
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }
@@ -87,7 +88,7 @@ FlatBuffers make_buffers(const World& world, const StepSetup& setup, const Layou
 
 OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* times)
     : device_(make_device(setup, times)),
-      alone_(setup.device.gpu.has_value()),
+      alone_(setup.gpu.has_value()),
       comm_(make_comm(world, alone_ ? CommPlan{.reduction = Reduction::flat} : setup.plan), alone_),
       layout_(setup.config),
       queue_(device_->make_queue()),

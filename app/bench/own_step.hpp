@@ -5,12 +5,12 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
-#include "train/device_choice.hpp"
 #include "train/options.hpp"
 #include "train/training_step.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +29,7 @@ struct StepSetup {
   int64_t micro_batch = 1;  ///< sequences at a time, at most
   int64_t global_batch = 1;
   int threads = 1;
-  DeviceChoice device;  ///< a GPU: for one rank
+  std::optional<int> gpu = {};  ///< which of the visible ones; for one rank
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   DType type = DType::f32;  ///< of activations and what matrix products read

@@ -7,6 +7,8 @@
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
 #include "model/precision.hpp"
+#include "train/device_choice.hpp"
+#include "train/memory.hpp"
 #include "train/memory_check.hpp"
 #include "train/threads.hpp"
 
@@ -129,7 +131,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                .micro_batch = micro_batch,
                .global_batch = batch,
                .threads = choice.threads,
-               .device = device,
+               .gpu = device.gpu,
                .plan = {},
                .type = type,
                .recompute = recompute_named(options.recompute)},

@@ -1,8 +1,8 @@
-#include "device/row_tiles.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cross_entropy.hpp"
 #include "device/cpu/element_type.hpp"
 #include "device/cpu/parallel.hpp"
+#include "device/row_tiles.hpp"
 
 #include <algorithm>
 

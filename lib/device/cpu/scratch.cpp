@@ -1,8 +1,8 @@
 #include "device/cpu/attention_heads.hpp"
-#include "device/row_tiles.hpp"
 #include "device/cpu/matrix_products.hpp"
 #include "device/cpu/norm_rows.hpp"
 #include "device/cpu_scratch.hpp"
+#include "device/row_tiles.hpp"
 
 #include <algorithm>
 
