@@ -26,6 +26,7 @@ constexpr double time_for_lower = 0.15;  // seconds that each lower rank has to 
 constexpr double time_for_speaker =
     1.0;  // seconds that the lowest rank of a host has, before ranks are connected
 constexpr int counted_lower = 4;
+constexpr double unhurried = 1.0;  // seconds between two looks for faults
 
 int exit_code_of(const std::exception& error) {
   const auto* own = dynamic_cast<const Error*>(&error);
@@ -92,6 +93,34 @@ std::string Watchdog::folder() const {
   return folder_;
 }
 
+void Watchdog::look_after(std::function<std::optional<std::string>()> fault, std::function<void()> abort) {
+  {
+    const std::lock_guard charge(charge_mutex_);
+    fault_ = std::move(fault);
+    abort_ = std::move(abort);
+  }
+  const std::lock_guard lock(mutex_);
+  has_charge_ = true;
+  changed_.notify_all();
+}
+
+void Watchdog::look_away() {
+  has_charge_ = false;
+  const std::lock_guard charge(charge_mutex_);
+  fault_ = nullptr;
+  abort_ = nullptr;
+}
+
+std::optional<std::string> Watchdog::look_for_fault() {
+  const std::lock_guard charge(charge_mutex_);
+  return fault_ ? fault_() : std::nullopt;
+}
+
+void Watchdog::abort_charge() {
+  const std::lock_guard charge(charge_mutex_);
+  if (abort_) abort_();
+}
+
 void Watchdog::limit_unwinding(const std::function<void()>& body) {
   try {
     body();
@@ -140,19 +169,24 @@ RankStatus Watchdog::status() const {
 
 void Watchdog::watch(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "gpt-watchdog");
-  const double period = watch_period(timeout_);
+  const double period = timeout_ > 0 ? watch_period(timeout_) : unhurried;
   Clock::time_point before = Clock::now();
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (timeout_ > 0 || failure_)
+    if (timeout_ > 0 || failure_ || has_charge_)
       changed_.wait_for(lock, stop, std::chrono::duration<double>(period), [] { return false; });
     else
-      changed_.wait(lock, stop, [this] { return failure_.has_value(); });
+      changed_.wait(lock, stop, [this] { return failure_.has_value() || has_charge_; });
     if (stop.stop_requested()) return;
     const Clock::time_point now = Clock::now();
     if (failure_ && now - failure_->at > time_to_unwind) {
       lock.unlock();
       end_failed();
+    }
+    if (has_charge_) {
+      lock.unlock();
+      if (const std::optional<std::string> fault = look_for_fault()) end_faulty(*fault);
+      lock.lock();
     }
     // A longer pause is this process's own: it was stopped, or got no core.
     const double elapsed = std::chrono::duration<double>(now - before).count();
@@ -211,6 +245,15 @@ std::optional<Hang> Watchdog::find_standstill() const {
   return Hang{.rank = at.waiting ? std::nullopt : std::optional(rank_), .status = at, .reason = reason};
 }
 
+void Watchdog::end_faulty(const std::string& fault) {
+  const int code = static_cast<int>(ExitCode::rank_failed);
+  end_job(code, [&] {
+    notice(fmt::format("{}: rank {} on {}: {}", program_, rank_, host_of(rank_), fault));
+    write_verdict(Error(fault, ExitCode::rank_failed));
+    abort_charge();
+  });
+}
+
 void Watchdog::end_hung(const Hang& hang) {
   const int code = static_cast<int>(ExitCode::rank_failed);
   const std::string folder = this->folder();
@@ -226,6 +269,7 @@ void Watchdog::end_hung(const Hang& hang) {
     if (first)
       notice(fmt::format("{}: {}. The job ends after {:g} s without progress (--timeout)", program_,
                          hang.reason, timeout_));
+    abort_charge();
   });
 }
 
@@ -236,6 +280,7 @@ void Watchdog::end_failed() {
         fmt::format("{}: rank {} on {}: {} (ended in the middle: something that this error passed "
                     "through does not end by itself)",
                     program_, rank_, host_of(rank_), failure.reason));
+    abort_charge();
   });
 }
 

@@ -58,6 +58,14 @@ public:
   /// Where a verdict is written to: once this job holds the folder.
   void set_folder(const std::string& folder);
 
+  /// From now on its thread also asks `fault`, every second or more often, what failed that no call reports:
+  /// a sentence ends the job with exit code 10. Whenever it ends the job, it calls `abort`, so that what runs
+  /// on a device stops too; that may hang. Both are called from its thread or one that it starts; one at a
+  /// time is looked after.
+  void look_after(std::function<std::optional<std::string>()> fault, std::function<void()> abort);
+  /// No more. Returns when neither is being called.
+  void look_away();
+
   /// Runs `body`, on any thread. An error that leaves it has a few seconds to reach main: what it unwinds may
   /// wait for a disk or for other ranks, and these wait for this rank.
   void limit_unwinding(const std::function<void()>& body);
@@ -82,7 +90,10 @@ private:
   std::optional<Hang> find_hang_alone() const;
   std::optional<Hang> find_silent_root() const;
   std::optional<Hang> find_standstill() const;
+  std::optional<std::string> look_for_fault();
+  void abort_charge();
   RankStatus status() const;
+  [[noreturn]] void end_faulty(const std::string& fault);
   [[noreturn]] void end_hung(const Hang& hang);
   [[noreturn]] void end_failed();
   std::string folder() const;
@@ -101,6 +112,10 @@ private:
   std::string folder_;
   std::optional<Failure> failure_;  // on its way to main
   std::unique_ptr<StatusExchange> exchange_;
+  std::mutex charge_mutex_;                            // held while one of them is called
+  std::function<std::optional<std::string>()> fault_;  // of what it looks after; empty: nothing
+  std::function<void()> abort_;
+  std::atomic<bool> has_charge_ = false;
   std::jthread thread_;  // last: it uses the others
 };
 

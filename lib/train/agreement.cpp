@@ -1,15 +1,12 @@
 #include "train/agreement.hpp"
 
 #include "base/hash.hpp"
-#include "base/list_some.hpp"
 #include "base/mpi.hpp"
-#include "comm/hang.hpp"
 #include "h5/h5.hpp"
 
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <unistd.h>
@@ -36,23 +33,6 @@ std::string mpi_version() {
   return text.substr(0, text.find(','));
 }
 
-using RanksByValue = std::map<std::string, std::vector<int>>;
-
-/// "0.001 on ranks 0, 2 (n0, n1); 0.002 on rank 1 (n0)"
-std::string describe(const RanksByValue& values, const std::vector<std::string>& host_of_rank) {
-  std::string text;
-  for (const auto& [value, ranks] : values) {
-    std::vector<std::string> hosts;
-    for (const int rank : ranks)
-      if (const std::string& host = host_of_rank[static_cast<size_t>(rank)];
-          std::ranges::find(hosts, host) == hosts.end())
-        hosts.push_back(host);
-    text += fmt::format("{}{} on {} ({})", text.empty() ? "" : "; ", value.empty() ? "(empty)" : value,
-                        list_ranks(ranks), list_some(hosts));
-  }
-  return text;
-}
-
 /// Whether the variable says how messages travel or how numbers are added, and can mean no single rank. What
 /// a launcher gives each rank (its number, its cores, its devices) is none of them.
 bool is_shared_setting(std::string_view name) {
@@ -74,22 +54,6 @@ bool is_shared_setting(std::string_view name) {
 }
 
 }  // namespace
-
-void compare_ranks(const World& world, const Facts& facts) {
-  const std::vector<std::string> all = world.gather(nlohmann::json(facts).dump());
-  if (std::ranges::all_of(all, [&](const std::string& text) { return text == all.front(); })) return;
-
-  std::map<std::string, RanksByValue> by_field;
-  for (size_t rank = 0; rank < all.size(); ++rank)
-    for (const auto& [field, value] : nlohmann::json::parse(all[rank]).get<Facts>())
-      by_field[field][value].push_back(static_cast<int>(rank));
-  const std::vector<std::string> hosts = world.gather(world.host());
-  std::string message = "ranks do not agree, and must:";
-  for (const auto& [field, values] : by_field)
-    if (values.size() > 1 || values.begin()->second.size() < all.size())
-      message += fmt::format("\n  {}: {}", field, describe(values, hosts));
-  throw SharedError(message, ExitCode::usage);
-}
 
 std::vector<std::string> environment_differences(const World& world) {
   std::string mine;  // entries "NAME=value", each ended by a zero

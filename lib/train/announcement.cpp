@@ -58,9 +58,11 @@ void announce_precision(Console& console, const TrainOptions& options, const Dev
     console.say("warning: " + *warning);
 }
 
-void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm) {
+void announce_sums(Console& console, const World& world, const TrainOptions& options,
+                   const CommSession& session, const Comm& comm) {
   console.say(fmt::format("reduction: {}", comm.name()));
-  if (const auto notice = idle_inter_notice(options, world.nodes())) console.say(*notice);
+  if (const auto notice = idle_inter_notice(options, world.nodes(), session.heeds_inter()))
+    console.say(*notice);
 }
 
 void announce_run(Console& console, const World& world, const PreparedRun& run) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "comm/comm.hpp"
+#include "comm/comm_session.hpp"
 #include "comm/world.hpp"
 #include "device/device.hpp"
 #include "train/console.hpp"
@@ -23,7 +24,8 @@ std::optional<std::string> precision_warning(DType type, const Device& device);
 void announce_precision(Console& console, const TrainOptions& options, const Device& device);
 
 /// How sums are formed, once what is summed is allocated.
-void announce_sums(Console& console, const World& world, const TrainOptions& options, const Comm& comm);
+void announce_sums(Console& console, const World& world, const TrainOptions& options,
+                   const CommSession& session, const Comm& comm);
 
 /// Model, data, batch, learning rate, who reads what, and where the run begins. Collective.
 void announce_run(Console& console, const World& world, const PreparedRun& run);

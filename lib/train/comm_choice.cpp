@@ -19,8 +19,8 @@ namespace {
 const std::string placement = "placement";
 
 /// The ways between nodes that `options` leave open to hierarchical sums; an empty name where there are none.
-std::vector<std::string> inters_between(int nodes, const TrainOptions& options) {
-  if (nodes == 1) return {""};
+std::vector<std::string> inters_between(int nodes, const TrainOptions& options, bool heeds_inter) {
+  if (nodes == 1 || !heeds_inter) return {""};
   if (all_goes_direct(options)) return {"direct"};
   if (options.inter != "auto") return {options.inter};
   if (nodes > 2 && std::has_single_bit(static_cast<unsigned>(nodes))) return {"ring", "mpi", "halving"};
@@ -77,17 +77,20 @@ CommSituation comm_situation(const NodeOfRank& layout, const std::string& device
   return situation;
 }
 
-std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks) {
+std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks,
+                                           bool heeds_inter) {
   std::vector<CommCandidate> candidates;
   const bool hierarchical = options.reduction == "auto" || options.reduction == "hierarchical";
   if (!hierarchical) candidates.push_back({.reduction = options.reduction, .inter = ""});
   if (hierarchical)
-    for (const std::string& inter : inters_between(nodes, options))
+    for (const std::string& inter : inters_between(nodes, options, heeds_inter))
       candidates.push_back({.reduction = "hierarchical", .inter = inter});
   // A flat sum is the library's: it knows no other types on the wire and no parts inside nodes.
   const bool may_be_flat = options.reduction == "auto" && ranks > 1 && options.zero != "node" &&
                            options.wire.find("bf16") == std::string::npos;
-  if (may_be_flat) candidates.push_back({.reduction = "flat", .inter = ""});
+  // With one hop a library that chooses all by itself does the same for both.
+  const bool is_another = heeds_inter || (nodes > 1 && ranks > nodes);
+  if (may_be_flat && is_another) candidates.push_back({.reduction = "flat", .inter = ""});
   return candidates;
 }
 
@@ -115,15 +118,17 @@ TrainOptions with_sums(const TrainOptions& options, const std::string& reduction
   return result;
 }
 
-CommChoice choose_comm(const World& world, Device& device, const TrainOptions& options,
+CommChoice choose_comm(const World& world, CommSession& session, Device& device, const TrainOptions& options,
                        const std::string& stored, const std::function<void(const std::string&)>& say) {
-  const CommSituation situation = comm_situation(grouping_of(world).layout, device.name(), options);
+  CommSituation situation = comm_situation(grouping_of(world).layout, device.name(), options);
+  if (!session.heeds_inter()) situation.emplace("library", session.name());
   const std::optional<CommChoice> before = parse_comm_choice(stored);
-  std::vector<CommCandidate> candidates = comm_candidates(options, world.nodes(), world.size());
+  std::vector<CommCandidate> candidates =
+      comm_candidates(options, world.nodes(), world.size(), session.heeds_inter());
   if (const auto valid = still_valid(before, situation, candidates)) return *valid;
 
   if (candidates.size() > 1) {
-    measure_candidates(world, device, options, candidates);
+    measure_candidates(world, session, device, options, candidates);
     std::string figures;
     for (const CommCandidate& candidate : candidates)
       figures += fmt::format("{}{} {:.2f} ms", figures.empty() ? "" : ", ",
@@ -151,10 +156,13 @@ CommChoice choose_comm(const World& world, Device& device, const TrainOptions& o
   return choice;
 }
 
-TrainOptions with_any_sums(const TrainOptions& options, const World& world) {
-  const CommCandidate any = comm_candidates(options, world.nodes(), world.size()).front();
+TrainOptions with_any_sums(const TrainOptions& options, const World& world, const CommSession& session) {
+  const CommCandidate any =
+      comm_candidates(options, world.nodes(), world.size(), session.heeds_inter()).front();
   TrainOptions result = with_sums(options, any.reduction, any.inter);
   result.wire = "fp32";
+  // A run on CPUs may be evaluated on GPUs, which know no tree.
+  if (result.reduction == "tree" && !session.heeds_inter()) result.reduction = "hierarchical";
   return result;
 }
 

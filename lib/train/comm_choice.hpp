@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/comm_session.hpp"
 #include "comm/node_layout.hpp"
 #include "comm/world.hpp"
 #include "device/device.hpp"
@@ -44,7 +45,9 @@ struct CommCandidate {
 };
 
 /// The ways that `options` leave open on `nodes` nodes; one if nothing is left open or makes a difference.
-std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks);
+/// @param heeds_inter  CommSession::heeds_inter
+std::vector<CommCandidate> comm_candidates(const TrainOptions& options, int nodes, int ranks,
+                                           bool heeds_inter);
 
 /// The one that took the least time; but the first one, unless that time is clearly less: what is measured
 /// before the first step scatters. @param candidates  at least one
@@ -62,10 +65,10 @@ TrainOptions with_sums(const TrainOptions& options, const std::string& reduction
 /// by itself.
 /// @param options  their model complete
 /// @param stored   from the checkpoint that is resumed; empty: none
-CommChoice choose_comm(const World& world, Device& device, const TrainOptions& options,
+CommChoice choose_comm(const World& world, CommSession& session, Device& device, const TrainOptions& options,
                        const std::string& stored, const std::function<void(const std::string&)>& say);
 
 /// `options` with the first candidate in place of `auto`, for work in which the time of sums does not matter.
-TrainOptions with_any_sums(const TrainOptions& options, const World& world);
+TrainOptions with_any_sums(const TrainOptions& options, const World& world, const CommSession& session);
 
 }  // namespace gpt

@@ -1,7 +1,6 @@
 #include "train/comm_measure.hpp"
 
 #include "base/stopwatch.hpp"
-#include "comm/hierarchical_comm.hpp"
 #include "train/buckets.hpp"
 #include "train/comm_plan.hpp"
 #include "train/flat_buffers.hpp"
@@ -36,9 +35,10 @@ std::vector<EqualBuckets> by_size(const Buckets& buckets) {
 /// The sums of one candidate.
 class StepSums {
 public:
-  StepSums(const World& world, Device& device, const TrainOptions& options, const Layout& layout)
+  StepSums(const World& world, CommSession& session, Device& device, const TrainOptions& options,
+           const Layout& layout)
       : world_(world),
-        comm_(make_comm(world, comm_plan(options))),
+        comm_(session.make(comm_plan(options))),
         // All that the run will have: less of it might find room in memory that the run's does not.
         gradients_(memory_for(*comm_, device), DType::f32, {layout.size()}),
         queue_(device.make_communication_queue()) {
@@ -118,7 +118,7 @@ private:
 
 }  // namespace
 
-void measure_candidates(const World& world, Device& device, const TrainOptions& options,
+void measure_candidates(const World& world, CommSession& session, Device& device, const TrainOptions& options,
                         std::vector<CommCandidate>& candidates) {
   constexpr int turns = 3;
   const Layout layout(options.model);
@@ -129,8 +129,8 @@ void measure_candidates(const World& world, Device& device, const TrainOptions& 
     for (size_t c = 0; c < candidates.size(); ++c)
       if (times[c].wants_more()) {
         // Made anew for each turn: room for the gradients of all candidates at once might not be there.
-        StepSums sums(world, device, with_sums(options, candidates[c].reduction, candidates[c].inter),
-                      layout);
+        StepSums sums(world, session, device,
+                      with_sums(options, candidates[c].reduction, candidates[c].inter), layout);
         times[c].measure(sums);
       }
   for (size_t c = 0; c < candidates.size(); ++c) candidates[c].seconds = times[c].of_step();

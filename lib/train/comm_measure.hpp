@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/comm_session.hpp"
 #include "comm/world.hpp"
 #include "device/device.hpp"
 #include "train/comm_choice.hpp"
@@ -14,7 +15,7 @@ namespace gpt {
 /// the slowest rank, taken in turns; about a second for each candidate, unless one time of each size takes
 /// longer. Collective; all ranks get the same figures.
 /// @param options  their model complete
-void measure_candidates(const World& world, Device& device, const TrainOptions& options,
+void measure_candidates(const World& world, CommSession& session, Device& device, const TrainOptions& options,
                         std::vector<CommCandidate>& candidates);
 
 }  // namespace gpt

@@ -22,11 +22,13 @@ bool all_goes_direct(const TrainOptions& options) {
   return wire_named(options.wire).peers == DType::bf16 && options.zero != "1";
 }
 
-std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes) {
+std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes, bool heeds_inter) {
   if (options.inter == "auto") return {};
   std::string reason;
   if (nodes == 1)
     reason = "there is one node";
+  else if (!heeds_inter)
+    reason = "NCCL chooses how nodes sum";
   else if (options.reduction == "flat")
     reason = "--reduction flat leaves the way to the MPI library";
   else if (options.reduction == "tree")

@@ -22,6 +22,7 @@ bool all_goes_direct(const TrainOptions& options);
 
 /// A line for the log if --inter names a way that no gradients take: there is nobody between nodes, or the
 /// other options send them elsewhere. Nothing where it is auto.
-std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes);
+/// @param heeds_inter  CommSession::heeds_inter
+std::optional<std::string> idle_inter_notice(const TrainOptions& options, int nodes, bool heeds_inter);
 
 }  // namespace gpt

@@ -1,6 +1,7 @@
 #include "train/memory_estimate.hpp"
 
 #include "comm/comm.hpp"
+#include "comm/nccl_scratch.hpp"
 #include "comm/reduction_tree.hpp"
 #include "device/cpu_scratch.hpp"
 #include "device/cuda_scratch.hpp"
@@ -38,6 +39,15 @@ int64_t weight_bytes(const TrainOptions& options, const Layout& layout, const Bu
          updated_elements(options, buckets, layout.matrices(), place) * word + vectors;
 }
 
+/// What hops that round take of a GPU's memory. Where sums are still to be chosen, of those that round.
+int64_t rounding_bytes(const TrainOptions& options, const StatePlace& place) {
+  const Wire wire = wire_named(options.wire);
+  const CommPlan plan{.reduction = options.reduction == "flat" ? Reduction::flat : Reduction::hierarchical,
+                      .wire_node = wire.node,
+                      .wire_peers = wire.peers};
+  return nccl_scratch_bytes(plan, place.ranks_of_node, place.nodes);
+}
+
 int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
   const ScratchShape shape{
       .sequences = plan.micro_batch,
@@ -57,7 +67,11 @@ StatePlace state_place(const World& world) {
   int fewest = world.size();
   for (const std::string& size : world.gather(std::to_string(world.node_size())))
     fewest = std::min(fewest, std::stoi(size));
-  return {.rank = world.rank(), .ranks = world.size(), .nodes = world.nodes(), .fewest = fewest};
+  return {.rank = world.rank(),
+          .ranks = world.size(),
+          .nodes = world.nodes(),
+          .fewest = fewest,
+          .ranks_of_node = world.node_size()};
 }
 
 MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, const StatePlace& place,
@@ -73,7 +87,8 @@ MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, co
           .tree = plan.leaves.empty() ? 0 : most_held_subtrees(plan.leaves, plan.all_leaves) * all,
           .activations = activation_bytes(options.model, plan.micro_batch, options.matrix_type(),
                                           recompute_named(options.recompute), true),
-          .scratch = scratch_bytes(options, plan, threads),
+          .scratch = scratch_bytes(options, plan, threads) +
+                     (options.device == "cuda" ? rounding_bytes(options, place) : 0),
           .saving = options.save_every == 0 ? 0 : saved.bytes(layout, buckets, place.ranks, place.rank)};
 }
 

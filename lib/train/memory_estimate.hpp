@@ -13,7 +13,8 @@ namespace gpt {
 struct StatePlace {
   int rank = 0, ranks = 1;
   int nodes = 1;
-  int fewest = 1;  ///< ranks on the smallest node
+  int fewest = 1;         ///< ranks on the smallest node
+  int ranks_of_node = 1;  ///< on this one's
 };
 
 /// This rank's. Collective.

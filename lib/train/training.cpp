@@ -2,7 +2,8 @@
 
 #include "base/fault.hpp"
 #include "base/last_words.hpp"
-#include "comm/tree_comm.hpp"
+#include "comm/comm_session.hpp"
+#include "comm/nccl_session.hpp"
 #include "device/device.hpp"
 #include "train/agreement.hpp"
 #include "train/announcement.hpp"
@@ -18,21 +19,33 @@
 #include "train/threads.hpp"
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 
 namespace gpt {
 namespace {
 
-/// Device and communicator of this rank.
+/// Device of this rank, and what connects it with those of the others.
 struct Backend {
   std::unique_ptr<Device> device;
+  std::unique_ptr<CommSession> session;
   std::unique_ptr<Comm> comm;
 };
 
+std::unique_ptr<CommSession> make_session(Console& console, const World& world, Device& device,
+                                          const DeviceChoice& where, const TrainOptions& options) {
+  if (!where.gpu) return make_mpi_session(world);
+  NcclSettings settings;
+  constexpr double share = 0.8;  // so that it speaks before the watchdog, and says more
+  if (options.timeout > 0) settings.timeout = std::min(settings.timeout, share * options.timeout);
+  return make_nccl_session(world, device, settings, [&](const std::string& line) { console.say(line); });
+}
+
 /// Settles what `auto` means for a run's gradients and writes it down with the run.
-TrainOptions settle_sums(Console& console, const World& world, Device& device, PreparedRun& run) {
-  const CommChoice choice = choose_comm(world, device, run.options, run.comm_choice,
-                                        [&](const std::string& line) { console.say(line); });
+TrainOptions settle_sums(Console& console, const World& world, const Backend& backend, PreparedRun& run) {
+  const CommChoice choice = choose_comm(world, *backend.session, *backend.device, run.options,
+                                        run.comm_choice, [&](const std::string& line) { console.say(line); });
   run.comm_choice = to_text(choice);
   return with_sums(run.options, choice.reduction, choice.inter);
 }
@@ -48,14 +61,17 @@ Backend make_backend(Console& console, const World& world, const DeviceChoice& w
                      const TrainOptions& given, PreparedRun* run) {
   const ThreadChoice threads = choose_threads(world, static_cast<int>(given.threads));
   fault_point("comm");
-  Backend backend{.device = make_device(where, threads.threads, cuda_options(given)), .comm = nullptr};
-  const TrainOptions options =
-      run != nullptr ? settle_sums(console, world, *backend.device, *run) : with_any_sums(given, world);
+  Backend backend{.device = make_device(where, threads.threads, cuda_options(given)),
+                  .session = nullptr,
+                  .comm = nullptr};
+  backend.session = make_session(console, world, *backend.device, where, given);
+  const TrainOptions options = run != nullptr ? settle_sums(console, world, backend, *run)
+                                              : with_any_sums(given, world, *backend.session);
   const CommPlan plan = comm_plan(options);
   // Only what is trained has leaves.
   backend.comm = plan.reduction == Reduction::tree && run != nullptr
-                     ? make_tree_comm(world, plan, leaves_of_ranks(options, world.size()))
-                     : make_comm(world, plan);
+                     ? backend.session->make_tree(plan, leaves_of_ranks(options, world.size()))
+                     : backend.session->make(plan);
   announce_ranks(console, world, threads, *backend.device);
   announce_precision(console, options, *backend.device);
   return backend;
@@ -69,7 +85,8 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
                     run.options.out),
         ExitCode::usage);
   const Backend backend = make_backend(console, world, run.device, run.options, nullptr);
-  announce_sums(console, world, run.options, *backend.comm);
+  const GiveUpOnFailure give_up(*backend.session);
+  announce_sums(console, world, run.options, *backend.session, *backend.comm);
   const EvaluationResult result =
       evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
   console.say(
@@ -125,7 +142,8 @@ void train(Console& console, const World& world, PreparedRun& run) {
     });
     announce_run(console, world, run);
     Trainer trainer(world, *backend.device, *backend.comm, run, console);
-    announce_sums(console, world, run.options, *backend.comm);
+    const GiveUpOnFailure give_up(*backend.session);
+    announce_sums(console, world, run.options, *backend.session, *backend.comm);
     trainer.run(run.options.out, folder.get());
     print_sample(console, world, trainer, run.options.sample_tokens);
   });

@@ -1,5 +1,7 @@
 #include "train/versions.hpp"
 
+#include "comm/nccl_session.hpp"
+#include "device/cuda_device.hpp"
 #include "device/device.hpp"
 #include "h5/h5.hpp"
 
@@ -26,6 +28,10 @@ std::string version_text(const std::string& program) {
   text += fmt::format("  HDF5    compiled {}, loaded {}\n", hdf5_compiled_version(), hdf5_loaded_version());
   text += fmt::format("  oneDNN  {}\n", math_library_version());
   text += fmt::format("  MPI     standard {}.{}, loaded {}\n", MPI_VERSION, MPI_SUBVERSION, mpi_library());
+  if (const std::string cuda = cuda_version(); !cuda.empty()) {
+    text += fmt::format("  CUDA    {}\n", cuda);
+    text += fmt::format("  NCCL    {}\n", nccl_library_version());
+  }
   text += fmt::format("  Boost   compiled {}.{}.{}\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000,
                       BOOST_VERSION % 100);
   text += fmt::format("  fmt     compiled {}.{}.{}\n", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,

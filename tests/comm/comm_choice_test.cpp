@@ -20,17 +20,18 @@ TEST_CASE("all ranks choose alike, and a resumed run takes the choice over witho
     options.zero = world->nodes() > 1 ? "1" : "0";
     std::vector<std::string> said;
     const auto say = [&](const std::string& line) { said.push_back(line); };
-    const CommChoice choice = choose_comm(*world, *device, options, "", say);
+    const auto session = make_mpi_session(*world);
+    const CommChoice choice = choose_comm(*world, *session, *device, options, "", say);
     const std::string text = to_text(choice);
     CHECK(test::same_everywhere(text.data(), text.size()));
     CHECK(said.size() == (world->size() > 1 ? 1 : 0));
 
     said.clear();
-    CHECK(choose_comm(*world, *device, options, text, say) == choice);
+    CHECK(choose_comm(*world, *session, *device, options, text, say) == choice);
     CHECK(said.empty());
 
     options.bucket_mb = 7;
-    choose_comm(*world, *device, options, text, say);
+    choose_comm(*world, *session, *device, options, text, say);
     REQUIRE_FALSE(said.empty());
     // Measured anew, the choice may be another one as well, and the notice goes on.
     CHECK(said.back().find("may differ from the resumed run's: bucket-mb 7 instead of 0.02") !=

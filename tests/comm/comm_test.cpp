@@ -44,13 +44,14 @@ TEST_CASE_TEMPLATE("all_reduce gives every rank the exact sum, in place and out 
       const auto mine = [&](int64_t i) { return value(comm.rank(), i); };
       const auto expected = [&](int64_t i) { return sum(comm.size(), i); };
       in.fill({0, count}, mine);
-      comm.all_reduce(out.tensor(), in.tensor(), queue);
-      queue.synchronize();
+      comm.all_reduce(out.given(queue), in.given(queue), queue);
+      in.take(queue);
+      out.fetch(queue);
       CHECK(out.differences({0, count}, expected) == 0);
       CHECK(in.differences({0, count}, mine) == 0);
 
-      comm.all_reduce(in.tensor(), in.tensor(), queue);
-      queue.synchronize();
+      comm.all_reduce(in.given(queue), in.tensor(), queue);
+      in.fetch(queue);
       CHECK(in.differences({0, count}, expected) == 0);
       CHECK(in.intact());
       CHECK(out.intact());
@@ -65,8 +66,8 @@ TEST_CASE("bf16 sums are rounded to nearest, ties to even") {
     data.fill({0, 40}, [&](int64_t) {
       return comm.rank() == 0 ? 256.0 : comm.rank() == comm.size() - 1 ? 3.0 : 0.0;
     });
-    comm.all_reduce(data.tensor(), data.tensor(), queue);
-    queue.synchronize();
+    comm.all_reduce(data.given(queue), data.tensor(), queue);
+    data.fetch(queue);
     CHECK(data.differences({0, 40}, [&](int64_t) { return comm.size() == 1 ? 256.0 : 260.0; }) == 0);
   });
 }
@@ -77,8 +78,8 @@ TEST_CASE("after all_reduce all ranks hold the same bits, near the sum") {
   on_every_way([](Comm& comm, Queue& queue, const Way& way) {
     Guarded<float> data(comm, 40099);
     for (int64_t i = 0; i < data.size(); ++i) data[i] = harmonic(comm.rank(), i);
-    comm.all_reduce(data.tensor(), data.tensor(), queue);
-    queue.synchronize();
+    comm.all_reduce(data.given(queue), data.tensor(), queue);
+    data.fetch(queue);
     CHECK(test::same_everywhere(&data[0], static_cast<size_t>(data.tensor().bytes())));
     const double rounding = way.rounds() ? 0x1p-6 : 0x1p-22;
     for (int64_t i = 0; i < data.size(); ++i) {
@@ -95,10 +96,10 @@ TEST_CASE("reduce_scatter leaves the bits that all_reduce leaves") {
     if (way.is_by_library()) return;  // it promises nothing of the kind
     Guarded<float> whole(comm, 40099), parts(comm, 40099);
     for (int64_t i = 0; i < whole.size(); ++i) whole[i] = parts[i] = harmonic(comm.rank(), i);
-    comm.all_reduce(whole.tensor(), whole.tensor(), queue);
-    queue.synchronize();
-    comm.reduce_scatter(parts.tensor(), queue);
-    queue.synchronize();
+    comm.all_reduce(whole.given(queue), whole.tensor(), queue);
+    whole.fetch(queue);
+    comm.reduce_scatter(parts.given(queue), queue);
+    parts.fetch(queue);
     for (const Range range : {comm.owned(whole.size()), comm.tail(whole.size())})
       CHECK(parts.differences(range, [&](int64_t i) { return whole.at(i); }) == 0);
   });
@@ -110,23 +111,24 @@ TEST_CASE("all_gather copies every bit, whatever sums travel as") {
     for (int64_t i = 0; i < data.size(); ++i) data[i] = 0.0F;
     const Range own = comm.owned(data.size());
     for (int64_t i = own.begin; i < own.end; ++i) data[i] = harmonic(3, i);
-    comm.all_gather(data.tensor(), queue);
-    queue.synchronize();
+    comm.all_gather(data.given(queue), queue);
+    data.fetch(queue);
     CHECK(data.differences({0, comm.tail(data.size()).begin},
                            [](int64_t i) { return static_cast<double>(harmonic(3, i)); }) == 0);
   });
 }
 
 TEST_CASE("owned parts inside a node: each node holds all sums, every gather stays inside") {
-  const auto device = make_cpu_device(1);
-  const auto queue = device->make_queue();
+  const auto queue = test::device().make_queue();
   for (const std::string& layout : test::layouts_for(make_world("")->size())) {
     const auto world = make_world(layout);
-    const auto comm = make_hierarchical_comm(*world, {.sharding = Sharding::node, .block_bytes = 4096});
+    const auto session = test::make_session(*world);
+    const auto comm = session->make({.sharding = Sharding::node, .block_bytes = 4096});
     INFO(comm->name(), ", layout ", layout);
     Guarded<float> data(*comm, 100003);
     data.fill({0, data.size()}, [&](int64_t i) { return value(comm->rank(), i); });
-    comm->reduce_scatter(data.tensor(), *queue);
+    comm->reduce_scatter(data.given(*queue), *queue);
+    data.fetch(*queue);
     const auto expected = [&](int64_t i) { return sum(comm->size(), i); };
     const Range own = comm->owned(data.size()), tail = comm->tail(data.size());
     CHECK(data.differences(own, expected) == 0);
@@ -135,7 +137,8 @@ TEST_CASE("owned parts inside a node: each node holds all sums, every gather sta
     MPI_Allreduce(MPI_IN_PLACE, &held, 1, MPI_INT64_T, MPI_SUM, world->node());
     CHECK(held == tail.begin);
     data.fill(own, [&](int64_t) { return world->node_index(); });
-    comm->all_gather(data.tensor(), *queue);
+    comm->all_gather(data.given(*queue), *queue);
+    data.fetch(*queue);
     CHECK(data.differences({0, tail.begin}, [&](int64_t) { return world->node_index(); }) == 0);
     CHECK(data.differences(tail, expected) == 0);
   }
@@ -171,7 +174,8 @@ TEST_CASE("with even nodes every rank owns a part") {
   const std::string halves = fmt::format("{0},{0}", ranks / 2);
   if (std::ranges::count(test::layouts_for(ranks), halves) > 0) {
     const auto world = make_world(halves);
-    CHECK(make_hierarchical_comm(*world)->owned(ranks * 3 * Comm::alignment).size() == 3 * Comm::alignment);
+    const auto session = test::make_session(*world);
+    CHECK(session->make({})->owned(ranks * 3 * Comm::alignment).size() == 3 * Comm::alignment);
   }
 }
 
@@ -182,8 +186,8 @@ TEST_CASE_TEMPLATE("reduce_scatter leaves the exact sum in the owned part and th
       INFO("count ", count);
       Guarded<T> data(comm, count);
       data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
-      comm.reduce_scatter(data.tensor(), queue);
-      queue.synchronize();
+      comm.reduce_scatter(data.given(queue), queue);
+      data.fetch(queue);
       const auto expected = [&](int64_t i) { return sum(comm.size(), i); };
       CHECK(data.differences(comm.owned(count), expected) == 0);
       CHECK(data.differences(comm.tail(count), expected) == 0);
@@ -202,8 +206,8 @@ TEST_CASE_TEMPLATE("all_gather brings every owner's part and leaves the tail", T
       data.fill({0, count}, [](int64_t) { return 99.0; });
       data.fill(comm.owned(count), [](int64_t i) { return value(1, i); });
       data.fill(tail, [&](int64_t) { return comm.rank(); });
-      comm.all_gather(data.tensor(), queue);
-      queue.synchronize();
+      comm.all_gather(data.given(queue), queue);
+      data.fetch(queue);
       CHECK(data.differences({0, tail.begin}, [](int64_t i) { return value(1, i); }) == 0);
       CHECK(data.differences(tail, [&](int64_t) { return comm.rank(); }) == 0);
       CHECK(data.intact());
@@ -218,19 +222,20 @@ TEST_CASE("integers are copied but not summed") {
     CHECK_THROWS_AS(comm.all_reduce(data.tensor(), data.tensor(), queue), Error);
     CHECK_THROWS_AS(comm.reduce_scatter(data.tensor(), queue), Error);
     CHECK(data.differences({0, data.size()}, [](int64_t i) { return static_cast<double>(i); }) == 0);
-    comm.broadcast(data.tensor(), 0, queue);
-    queue.synchronize();
+    comm.broadcast(data.given(queue), 0, queue);
+    data.fetch(queue);
     CHECK(data.intact());
   });
 }
 
 TEST_CASE("blocks and windows that nothing can count are refused") {
   const auto world = make_world("");
+  const auto session = test::make_session(*world);
   for (const CommPlan& plan :
        {CommPlan{.block_bytes = int64_t{8} << 30}, CommPlan{.block_bytes = -1}, CommPlan{.window = 0},
         CommPlan{.window = int64_t{1} << 40}, CommPlan{.chunk = 0}, CommPlan{.chunk = int64_t{1} << 31}})
-    CHECK_THROWS_AS(make_hierarchical_comm(*world, plan), Error);
-  CHECK_THROWS_AS(make_mpi_comm(MPI_COMM_WORLD, int64_t{1} << 31), Error);
+    CHECK_THROWS_AS(session->make(plan), Error);
+  CHECK_THROWS_AS(session->make({.reduction = Reduction::flat, .chunk = int64_t{1} << 31}), Error);
 }
 
 TEST_CASE("reduce_scatter and all_gather together are all_reduce") {
@@ -239,10 +244,10 @@ TEST_CASE("reduce_scatter and all_gather together are all_reduce") {
       INFO("count ", count);
       Guarded<float> data(comm, count);
       data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
-      comm.reduce_scatter(data.tensor(), queue);
-      queue.synchronize();
-      comm.all_gather(data.tensor(), queue);
-      queue.synchronize();
+      comm.reduce_scatter(data.given(queue), queue);
+      data.fetch(queue);
+      comm.all_gather(data.given(queue), queue);
+      data.fetch(queue);
       CHECK(data.differences({0, count}, [&](int64_t i) { return sum(comm.size(), i); }) == 0);
     }
   });
@@ -255,8 +260,8 @@ TEST_CASE("broadcast brings the root's values from every root") {
         INFO("root ", root, ", count ", count);
         Guarded<float> data(comm, count);
         data.fill({0, count}, [&](int64_t i) { return value(comm.rank(), i); });
-        comm.broadcast(data.tensor(), root, queue);
-        queue.synchronize();
+        comm.broadcast(data.given(queue), root, queue);
+        data.fetch(queue);
         CHECK(data.differences({0, count}, [&](int64_t i) { return value(root, i); }) == 0);
         CHECK(data.intact());
       }

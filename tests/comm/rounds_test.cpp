@@ -41,6 +41,7 @@ struct Flight {
     kind = static_cast<Kind>((bits >> 32) % 3);
     root = static_cast<int>((bits >> 40) % static_cast<uint64_t>(comm.size()));
     for (int64_t i = 0; i < count; ++i) data[i] = static_cast<float>(value(comm.rank(), i + round));
+    data.given(compute);
     compute.record(*ready);
     communication.wait(*ready);
     const Tensor part = data.tensor().flat({0, count});
@@ -56,6 +57,7 @@ struct Flight {
         comm.broadcast(part, root, communication);
         break;
     }
+    data.take(communication);
     communication.record(*done);
   }
 
@@ -71,21 +73,22 @@ struct Flight {
 
 TEST_CASE("a thousand rounds on two communicators, with random delays in both threads, give the right sums") {
   constexpr int64_t rounds = 1000, under_way = 3;
-  const auto device = make_cpu_device(1);
+  Device& device = test::device();
   const int ranks = make_world("")->size();
   const std::vector<std::string> layouts = test::layouts_for(ranks);
   for (const std::string& layout : layouts) {
     const auto world = make_world(layout);
     const int rank = world->rank();
     INFO("layout ", layout);
-    const auto first = make_hierarchical_comm(*world, {.block_bytes = 8192, .window = 3});
-    const auto second = make_hierarchical_comm(
-        *world, {.inter = Inter::library, .wire_node = DType::bf16, .shared_memory = false});
-    const auto compute = device->make_queue(), communication = device->make_communication_queue();
+    const auto session = test::make_session(*world);
+    const auto first = session->make({.block_bytes = 8192, .window = 3});
+    const auto second =
+        session->make({.inter = Inter::library, .wire_node = DType::bf16, .shared_memory = false});
+    const auto compute = device.make_queue(), communication = device.make_communication_queue();
     std::vector<std::unique_ptr<Flight>> flights;
     for (int64_t i = 0; i < under_way; ++i)
       for (Comm* const comm : {first.get(), second.get()})
-        flights.push_back(std::make_unique<Flight>(*comm, *device));
+        flights.push_back(std::make_unique<Flight>(*comm, device));
 
     const test::Faults faults("comm.block:jitter=1", rank);
     int64_t wrong = 0;

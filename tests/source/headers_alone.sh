@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# headers_alone.sh COMPILER ROOM-FLAGS: compiles every header of lib/ by itself, with only what its room may see.
-# ROOM-FLAGS has a line per room: its name, then its include and definition flags.
+# headers_alone.sh COMPILER ROOM-FLAGS BACKEND: compiles every header of lib/ by itself, with only what its room may
+# see. ROOM-FLAGS has a line per room: its name, then its include and definition flags. BACKEND is GPT_CUDA_BACKEND:
+# without one, headers that include CUDA's or NCCL's are left out.
 set -euo pipefail
 export COMPILER=$1 ROOM_FLAGS=$2
+BACKEND=$3
 cd "$(dirname "${BASH_SOURCE[0]}")/../../lib"
 
 check_header() {
@@ -17,6 +19,8 @@ check_header() {
 }
 export -f check_header
 
+chosen=(-name '*.hpp')
+[ "$BACKEND" != OFF ] || chosen+=(-not -path '*/cuda/*' -not -path '*/nccl/*')
 # shellcheck disable=SC2016  # the inner shell expands its own argument
-find . -name '*.hpp' -printf '%P\0' | sort -z | xargs -0 -P "$(nproc)" -I{} bash -c 'check_header "$1"' _ {}
-echo "$(find . -name '*.hpp' | wc -l) headers compile alone"
+find . "${chosen[@]}" -printf '%P\0' | sort -z | xargs -0 -P "$(nproc)" -I{} bash -c 'check_header "$1"' _ {}
+echo "$(find . "${chosen[@]}" | wc -l) headers compile alone"

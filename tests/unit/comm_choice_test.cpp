@@ -9,9 +9,9 @@
 namespace gpt {
 namespace {
 
-std::string names(const TrainOptions& options, int nodes, int ranks) {
+std::string names(const TrainOptions& options, int nodes, int ranks, bool heeds_inter = true) {
   std::string text;
-  for (const CommCandidate& candidate : comm_candidates(options, nodes, ranks))
+  for (const CommCandidate& candidate : comm_candidates(options, nodes, ranks, heeds_inter))
     text += candidate.reduction + "/" + candidate.inter + " ";
   return text;
 }
@@ -58,6 +58,19 @@ TEST_CASE("only what is left open and makes a difference is measured") {
   CHECK(names(sharded, 4, 8) == "hierarchical/ring ");
 }
 
+TEST_CASE("where a library chooses how nodes sum, hierarchical and flat are left, if they differ") {
+  const auto of_library = [](const TrainOptions& options, int nodes, int ranks) {
+    return names(options, nodes, ranks, false);
+  };
+  CHECK(of_library(options_of("auto", "auto"), 1, 8) == "hierarchical/ ");
+  CHECK(of_library(options_of("auto", "auto"), 4, 4) == "hierarchical/ ");
+  CHECK(of_library(options_of("auto", "halving"), 3, 6) == "hierarchical/ flat/ ");
+  CHECK(of_library(options_of("flat", "auto"), 4, 8) == "flat/ ");
+  TrainOptions rounded = options_of("auto", "auto");
+  rounded.wire = "fp32,bf16";
+  CHECK(of_library(rounded, 4, 8) == "hierarchical/ ");
+}
+
 TEST_CASE("what is rounded between nodes has one way, but parameters have several") {
   TrainOptions options = options_of("auto", "auto");
   for (const char* wire : {"bf16", "fp32,bf16", "bf16,bf16"}) {
@@ -101,7 +114,7 @@ TEST_CASE("a stored choice is taken over in its own situation only") {
   const std::string device = "CPU, 2 threads, AVX2";
   const TrainOptions options = options_of("auto", "auto");
   const CommSituation situation = comm_situation(layout, device, options);
-  const std::vector<CommCandidate> candidates = comm_candidates(options, 2, 4);
+  const std::vector<CommCandidate> candidates = comm_candidates(options, 2, 4, true);
   const CommChoice stored{.situation = situation, .reduction = "hierarchical", .inter = "mpi"};
   CHECK(still_valid(stored, situation, candidates) == stored);
   CHECK_FALSE(still_valid(std::nullopt, situation, candidates));

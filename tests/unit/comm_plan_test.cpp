@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "comm/collective_cost.hpp"
+#include "comm/nccl_scratch.hpp"
 
 #include <doctest/doctest.h>
 #include <string>
@@ -87,6 +88,23 @@ TEST_CASE("an exchange that the nodes cannot do is refused where it would be use
   CHECK(fits("tree", "halving", 3));
 }
 
+TEST_CASE("blocks of sums over GPUs are whole parts of all nodes, and rounding takes memory for one block") {
+  constexpr int64_t part = 1024;  // Comm::alignment
+  for (const int64_t nodes : {1, 3, 7}) {
+    for (const int64_t bytes : {int64_t{1}, int64_t{4096}, int64_t{1} << 22}) {
+      const int64_t block = nccl_lane_block({.block_bytes = bytes}, nodes);
+      CHECK(block % (nodes * part) == 0);
+      CHECK(block * size_of(DType::f32) >= bytes);
+      CHECK(block - nodes * part < bytes / size_of(DType::f32) + 1);
+    }
+    const int64_t block = nccl_lane_block({}, nodes);
+    CHECK(nccl_scratch_bytes({}, 8, nodes) == 0);
+    CHECK(nccl_scratch_bytes({.reduction = Reduction::flat, .wire_node = DType::bf16}, 8, nodes) == 0);
+    CHECK(nccl_scratch_bytes({.wire_node = DType::bf16}, 8, nodes) == 4 * 8 * block);
+    CHECK(nccl_scratch_bytes({.wire_peers = DType::bf16}, 8, nodes) == (nodes == 1 ? 0 : 4 * block));
+  }
+}
+
 TEST_CASE("an exchange between nodes that no gradients take is told") {
   const auto tells = [](const char* reduction, const char* inter, const char* wire, const char* zero,
                         int nodes) {
@@ -95,8 +113,12 @@ TEST_CASE("an exchange between nodes that no gradients take is told") {
     options.inter = inter;
     options.wire = wire;
     options.zero = zero;
-    return idle_inter_notice(options, nodes).has_value();
+    return idle_inter_notice(options, nodes, true).has_value();
   };
+  TrainOptions on_gpus;
+  on_gpus.reduction = "hierarchical";
+  on_gpus.inter = "ring";
+  CHECK(idle_inter_notice(on_gpus, 2, false).has_value());
   CHECK(tells("hierarchical", "ring", "fp32", "0", 1));
   CHECK(tells("flat", "ring", "fp32", "0", 2));
   CHECK(tells("tree", "ring", "fp32", "0", 2));

@@ -4,13 +4,16 @@
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -35,6 +38,8 @@ Verdict because(const std::string& reason) {
   verdict.reason = reason;
   return verdict;
 }
+
+void write_file(const std::string& path) { std::ofstream(path) << "done\n"; }
 
 struct End {
   bool passed;
@@ -141,6 +146,46 @@ TEST_CASE("an error that does not reach main ends the job, whatever the timeout"
   REQUIRE(end.verdict.is_object());
   CHECK(end.verdict["exit_code"] == 11);
   CHECK(end.verdict["reason"] == "the shard is damaged");
+}
+
+TEST_CASE("child: looks after what fails" * doctest::skip()) {
+  Watchdog watchdog("child", 0);
+  watchdog.set_folder(std::getenv("GPT_TEST_FOLDER"));
+  const std::string aborted = std::getenv("GPT_TEST_FOLDER") + std::string("/aborted");
+  watchdog.look_after([] { return std::optional<std::string>("the network is gone"); },
+                      [&] { write_file(aborted); });
+  std::this_thread::sleep_for(60s);
+}
+
+TEST_CASE("what fails without a call that reports it ends the job, and is aborted") {
+  const test::ScratchFolder folder;
+  CHECK_FALSE(test::run_alone("child: looks after what fails", "GPT_TEST_FOLDER='" + folder.path() + "'"));
+  const auto verdict = nlohmann::json::parse(test::bytes_of(folder / "verdict.json"), nullptr, false);
+  REQUIRE(verdict.is_object());
+  CHECK(verdict["exit_code"] == 10);
+  CHECK(verdict["reason"] == "the network is gone");
+  CHECK(std::filesystem::exists(folder / "aborted"));
+}
+
+TEST_CASE("it asks again and again, and no more after look_away") {
+  Watchdog watchdog("test", timeout);
+  std::atomic<int> asked = 0;
+  watchdog.look_after(
+      [&] {
+        ++asked;
+        watchdog.tick();
+        return std::optional<std::string>();
+      },
+      [] {});
+  for (int i = 0; asked < 3 && i < 1000; ++i) std::this_thread::sleep_for(10ms);
+  CHECK(asked >= 3);
+  watchdog.look_away();
+  const int before = asked;
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(20ms);
+    watchdog.tick();
+  }
+  CHECK(asked == before);
 }
 
 TEST_CASE("a verdict names a rank and its host, or neither") {
