@@ -1,6 +1,5 @@
 """What the system tests share: running the built programs, small datasets, and reading what a run leaves behind."""
 
-import concurrent.futures
 import csv
 import json
 import os
@@ -164,14 +163,6 @@ class SystemTest(unittest.TestCase):
                 raise AssertionError(str(made))
             cls.datasets[key] = folder
         return cls.datasets[key]
-
-    def two_at_a_time(self, check, cases):
-        """check(*case) for each, named by its first value: for jobs that mostly wait."""
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            checks = [(case, pool.submit(check, *case)) for case in cases]
-        for case, done in checks:
-            with self.subTest(case[0]):
-                done.result()
 
     def path(self, name):
         """A path of this test's own, not there yet."""

@@ -31,11 +31,13 @@ from harness import (
 )
 
 TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
-GRACE = 8 if SANITIZED else 2  # what may come on top
 # Open MPI 4.1 with PMIx 4.2 sometimes hangs at its own end, in PMIx_server_finalize, when its ranks were ended inside
 # MPI_Init: once in about 30 such jobs. The ranks are gone then and have said why; mpirun gets this many seconds more.
 LAUNCHER_ENDS = 5
 KILLS = int(os.environ.get("GPT_TEST_KILLS", "4"))
+# What may come on top: 2 seconds is what is promised, and what the long test holds it to; the short one also runs on
+# machines that do other things.
+GRACE = 8 if SANITIZED else 2 if KILLS >= 50 else 3
 LATEST = float(os.environ.get("GPT_TEST_KILLS_WITHIN", "2"))  # seconds after the start
 SEED = int(os.environ.get("GPT_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 LONG = {"steps": 10**6, "eval_every": 20, "eval_windows": 24, "save_every": 20, "log_every": 100}
@@ -196,8 +198,6 @@ class Hangs(SystemTest):
             self.assertRegex(place, phase.replace("step 33", "step at step 33"))
 
     def test_a_stopped_rank_is_named_whatever_the_phase(self):
-        self.synth()
-        cases = []
         for ranks in (2, 4):
             for number, (point, condition, phase) in enumerate(STOPS):
                 even = number % 2 == 0
@@ -205,41 +205,34 @@ class Hangs(SystemTest):
                 # it takes four times as long, each point once.
                 if (even and ranks == 4) or (not even and ranks == 2 and SANITIZED):
                     continue
-                cases.append((f"{point}-{ranks}", ranks, ranks - 1, point, condition, phase))
-        self.two_at_a_time(self.stop, cases)
+                with self.subTest(ranks=ranks, point=point):
+                    self.stop(f"{point}{ranks}", ranks, ranks - 1, point, condition, phase)
 
     def test_a_stopped_root_is_named(self):
-        self.synth()
-        cases = [
-            (f"root-{point}", ranks, 0, point, condition, phase)
-            for ranks, (point, condition, phase) in zip((4, 2, 3), ROOT_STOPS)
-        ]
-        self.two_at_a_time(self.stop, cases)
-
-    def kill(self, point, conditions):
-        started = time.monotonic()
-        job = self.job(f"kill-{point}", 2, f"{point}:kill@rank=1{conditions}")
-        job.struck = started
-        done, seconds = job.end(4 * (TIMEOUT + GRACE))
-        self.assertEqual(job.left(), {}, str(done))
-        self.assertLess(seconds, 60 if SANITIZED else 15, str(done))
-        self.assertNotEqual(done.code, 0, str(done))
-        self.assertRegex(done.err, r"rank 1\b", str(done))
+        for ranks, (point, condition, phase) in zip((4, 2, 3), ROOT_STOPS):
+            with self.subTest(ranks=ranks, point=point):
+                self.stop(f"root-{point}", ranks, 0, point, condition, phase)
 
     def test_a_killed_rank_is_named_whatever_the_phase(self):
-        self.synth()
-        self.two_at_a_time(self.kill, KILLED)
-
-    def stick(self, point, condition, phase):
-        job = self.job(point, 3, f"{point}:delay=600000@rank=1,{condition}")
-        self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
-        self.assertEqual(self.verdict(job)["rank"], 1)
+        for point, conditions in KILLED:
+            with self.subTest(point=point):
+                started = time.monotonic()
+                job = self.job(f"kill-{point}", 2, f"{point}:kill@rank=1{conditions}")
+                job.struck = started
+                done, seconds = job.end(4 * (TIMEOUT + GRACE))
+                self.assertEqual(job.left(), {}, str(done))
+                self.assertLess(seconds, 60 if SANITIZED else 15, str(done))
+                self.assertNotEqual(done.code, 0, str(done))
+                self.assertRegex(done.err, r"rank 1\b", str(done))
 
     def test_a_rank_that_hangs_on_a_disk_is_named(self):
         """Its watchdog answers, and so all know that the others wait for it."""
-        self.synth()
         stuck = [("data.read", "hit=15", "step 15"), ("save.write", "step=40", "save at step 40")]
-        self.two_at_a_time(self.stick, stuck)
+        for point, condition, phase in stuck:
+            with self.subTest(point=point):
+                job = self.job(point, 3, f"{point}:delay=600000@rank=1,{condition}")
+                self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
+                self.assertEqual(self.verdict(job)["rank"], 1)
 
     def test_one_process_alone_ends_too(self):
         job = self.job("alone", 1, "eval:delay=600000")
