@@ -70,6 +70,23 @@ std::string count_shards(const std::vector<ShardInfo>& shards) {
   return fmt::format("{} tokens in {} shard{}", tokens, shards.size(), shards.size() == 1 ? "" : "s");
 }
 
+/// A window of a short context and its last target: shards below hold nothing to train on or to validate
+/// with.
+constexpr int64_t least_useful_tokens = 65;
+
+void warn_of_short_shards(const Manifest& manifest) {
+  for (const auto& [name, shards] : {std::pair{"training", &manifest.train}, {"validation", &manifest.val}}) {
+    if (shards->empty()) continue;
+    const int64_t least = std::ranges::min(*shards, {}, &ShardInfo::tokens).tokens;
+    if (least < least_useful_tokens)
+      gpt::notice(
+          fmt::format("gpt_data: warning: a {} shard has only {} tokens, and a window of context T needs T + "
+                      "1: use fewer "
+                      "shards ('gpt_data reshard'), or more text",
+                      name, least));
+  }
+}
+
 void report(const std::string& folder, const Manifest& manifest) {
   print("{}: training {}, validation {}, vocabulary {}, fingerprint {}\n", folder,
         count_shards(manifest.train), count_shards(manifest.val), manifest.vocabulary,
@@ -77,6 +94,7 @@ void report(const std::string& folder, const Manifest& manifest) {
   if (manifest.entropy) {
     print("No model's loss can be lower than {:.6f} nats per token.\n", *manifest.entropy);
   }
+  warn_of_short_shards(manifest);
 }
 
 /// How fast text became tokens: with what the disk took, and the computing alone.
@@ -86,12 +104,16 @@ public:
     const double seconds = watch_.seconds();
     const double computing = static_cast<double>(std::clock() - cpu_start_) / CLOCKS_PER_SEC;
     const double megabytes = static_cast<double>(text_bytes) * 1e-6;
-    gpt::notice(fmt::format(
-        "gpt_data: {:.1f} MB of text in {:.2f} s, {:.1f} MB/s; {:.2f} s of a core, {:.1f} MB/s", megabytes,
-        seconds, megabytes / seconds, computing, megabytes / std::max(computing, 1e-6)));
+    gpt::notice(fmt::format("gpt_data: {} MB of text in {:.2f} s, {} MB/s; {:.2f} s of a core, {} MB/s",
+                            brief(megabytes), seconds, brief(megabytes / seconds), computing,
+                            brief(megabytes / std::max(computing, 1e-6))));
   }
 
 private:
+  static std::string brief(double value) {
+    return value < 1 ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", value);
+  }
+
   Stopwatch watch_;
   std::clock_t cpu_start_ = std::clock();
 };

@@ -1,3 +1,6 @@
+#include "base/error.hpp"
+#include "base/notice.hpp"
+#include "comm/siblings.hpp"
 #include "comm/world.hpp"
 #include "train/agreement.hpp"
 #include "train/training.hpp"
@@ -5,8 +8,13 @@
 #include "train_options.hpp"
 
 #include <fmt/format.h>
+#include <optional>
 
 namespace {
+
+void answer(const gpt::TypedOptions& line) {
+  fmt::print("{}", line.help ? gpt::help_text() : gpt::version_text("gpt_mpi"));
+}
 
 int run(gpt::World& world, int argc, char** argv) {
   gpt::TypedOptions line;
@@ -15,7 +23,7 @@ int run(gpt::World& world, int argc, char** argv) {
                                                                              : line.version ? "--version"
                                                                                             : "training"}});
   if (line.help || line.version) {
-    if (world.is_root()) fmt::print("{}", line.help ? gpt::help_text() : gpt::version_text("gpt_mpi"));
+    if (world.is_root()) answer(line);
     return static_cast<int>(gpt::ExitCode::finished);
   }
   return gpt::run_training(
@@ -33,8 +41,22 @@ double timeout_of(int argc, char** argv) try {
   return gpt::TrainOptions().timeout;
 }
 
+/// Help, versions and mistyped options need no ranks, and to start MPI may take seconds: a process that no
+/// launcher started answers at once. @return its exit code; nothing: there is a job to do
+std::optional<int> answer_alone(int argc, char** argv) try {
+  if (gpt::is_launched()) return std::nullopt;
+  const gpt::TypedOptions line = gpt::parse_command_line(argc, argv);
+  if (!line.help && !line.version) return std::nullopt;
+  answer(line);
+  return static_cast<int>(gpt::ExitCode::finished);
+} catch (const gpt::Error& error) {
+  gpt::notice(fmt::format("gpt_mpi: {}", error.what()));
+  return static_cast<int>(error.code());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const std::optional<int> code = answer_alone(argc, argv)) return *code;
   return gpt::run_program(argc, argv, gpt::Program::training, run, timeout_of(argc, argv));
 }

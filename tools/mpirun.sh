@@ -8,6 +8,14 @@ if [ $# -lt 2 ]; then
 fi
 RANKS=$1
 shift
+if ! [[ $RANKS =~ ^[1-9][0-9]*$ ]]; then
+  echo "tools/mpirun.sh: '$RANKS' is not a number of ranks: tools/mpirun.sh RANKS PROGRAM [ARGUMENT...]" >&2
+  exit 2
+fi
+if [[ $1 == */* && ! -x $1 ]]; then
+  echo "tools/mpirun.sh: there is no program $1: ./run build makes it" >&2
+  exit 2
+fi
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

@@ -8,7 +8,7 @@ show_life() {
       printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$name: $((SECONDS - started)) s  $(tail -n 1 "$log" | tr -d '\r')"
     elif [ $((SECONDS - started - shown)) -ge 30 ]; then
       shown=$((SECONDS - started))
-      echo "$name: $shown s so far"
+      echo "$name: $shown s so far, $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)"
     fi
   done
 }

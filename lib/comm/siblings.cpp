@@ -1,5 +1,6 @@
 #include "comm/siblings.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -62,6 +63,10 @@ int rank_in(const std::string& environment) {
 }
 
 }  // namespace
+
+bool is_launched() {
+  return std::ranges::any_of(rank_names, [](const char* name) { return std::getenv(name) != nullptr; });
+}
 
 int launched_rank() {
   for (const char* name : rank_names)

@@ -9,6 +9,9 @@ namespace gpt {
 /// This process's rank as its launcher tells it, known before MPI starts; 0 if it does not.
 int launched_rank();
 
+/// Whether a launcher started this process and told it a rank.
+bool is_launched();
+
 /// A process of this job that the same launcher started on this host.
 struct Sibling {
   int64_t process = 0;

@@ -42,7 +42,7 @@ std::string describe_split(const Dataset& dataset, Split split, int64_t context)
   const int64_t windows = dataset.windows_per_shard(split, context);
   return fmt::format(
       "{} tokens in {} shard{} of {}{}, {} document{} or parts of documents\n"
-      "              {} windows of context {} per epoch ({} in each shard), {} tokens over\n",
+      "              {} windows of --context {} per epoch ({} in each shard), {} tokens over\n",
       tokens, count, count == 1 ? "" : "s", tokens / count,
       tokens % count == 0 ? "" : fmt::format(" or {}", tokens / count + 1), documents,
       documents == 1 ? "" : "s", windows * count, context, windows, dataset.remainder(split, context));

@@ -63,6 +63,8 @@ void announce_sums(Console& console, const World& world, const TrainOptions& opt
   console.say(fmt::format("reduction: {}", comm.name()));
   if (const auto notice = idle_inter_notice(options, world.nodes(), session.heeds_inter()))
     console.say(*notice);
+  if (options.zero != "0" && world.size() == 1)
+    console.say(fmt::format("notice: --zero {} has no effect here: there is one rank", options.zero));
 }
 
 void announce_run(Console& console, const World& world, const PreparedRun& run) {
@@ -83,6 +85,11 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
   console.say(fmt::format("batch: {} sequences, {} tokens a step; learning rate {:.3g}, {}, {} warm-up steps",
                           options.global_batch, plan.tokens_per_step, Schedule(options, plan.steps).peak(),
                           options.schedule, options.warmup));
+  if (options.warmup >= plan.steps)
+    console.say(
+        fmt::format("notice: --warmup {} is not over after the {} steps of this run: the learning rate does "
+                    "not reach --lr",
+                    options.warmup, plan.steps));
   say_by_rank(console, world,
               fmt::format("sequences {} to {} from shards {} to {}, {} at a time", plan.sequences.begin,
                           plan.sequences.end - 1, plan.shards.begin, plan.shards.end - 1, plan.micro_batch));
@@ -120,9 +127,9 @@ int64_t announce_peak(Console& console, const World& world, int64_t parameters) 
       holder = rank;
     }
   if (largest > 0)
-    console.say(fmt::format("memory: at most {} on a rank (rank {}), {:.2f} bytes a parameter",
-                            readable_bytes(largest), holder,
-                            static_cast<double>(largest) / static_cast<double>(parameters)));
+    console.say(fmt::format(
+        "memory: at most {} on a rank (rank {}), libraries included, {:.2f} bytes a parameter",
+        readable_bytes(largest), holder, static_cast<double>(largest) / static_cast<double>(parameters)));
   return largest;
 }
 

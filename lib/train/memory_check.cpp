@@ -100,7 +100,9 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
   const int64_t now = estimate_memory(options, plan, place, threads).total();
   const auto offer = [&](const std::string& way, const TrainOptions& changed, const Plan& smaller) {
     const int64_t saved = now - estimate_memory(changed, smaller, place, threads).total();
-    if (saved > 0) ways.push_back(fmt::format("{} (saves {} a rank)", way, readable_bytes(saved)));
+    if (saved > 0)
+      ways.push_back(
+          fmt::format("{} (saves {} of {} a rank)", way, readable_bytes(saved), readable_bytes(now)));
   };
   TrainOptions changed = options;
   changed.recompute = "block";

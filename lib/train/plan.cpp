@@ -7,6 +7,13 @@
 namespace gpt {
 namespace {
 
+/// Of `number`, not above `limit`.
+int64_t largest_divisor(int64_t number, int64_t limit) {
+  int64_t divisor = std::min(number, limit);
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
 void validate_batch(const TrainOptions& options, int64_t lanes, int ranks) {
   const int64_t batch = options.global_batch;
   const int64_t lower = batch / lanes * lanes, upper = round_up(batch, lanes);
@@ -15,8 +22,8 @@ void validate_batch(const TrainOptions& options, int64_t lanes, int ranks) {
   validate(
       batch % lanes == 0,
       "--global-batch {} is not a multiple of the dataset's {} training shards: use {}, or cut it anew with "
-      "'gpt_data reshard --shards N'",
-      batch, lanes, nearest);
+      "'gpt_data reshard --data FOLDER --out NEW --shards {}'",
+      batch, lanes, nearest, largest_divisor(batch, lanes));
   validate(batch >= ranks, "--global-batch {} is smaller than the {} ranks: use {} or more, or fewer ranks",
            batch, ranks, round_up(ranks, lanes));
 }

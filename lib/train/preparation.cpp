@@ -16,7 +16,8 @@ namespace {
 Dataset open_dataset(const std::string& folder) {
   validate(
       std::filesystem::exists(folder),
-      "no dataset in {0}: make one with 'gpt_data pack --input FILE --out {0}', or without any text with "
+      "no dataset in {0}: make one with 'gpt_data pack --input FILE --out {0}' (--tokenizer and --shards as "
+      "the run needs them), or without any text with "
       "'gpt_data synth --out {0}'; './run demo' makes the default one",
       folder);
   return Dataset(folder);

@@ -120,6 +120,23 @@ class Options(SystemTest):
             seconds, rate, *_ = map(float, said.groups())
             self.assertAlmostEqual(rate * seconds, 1.1, delta=0.006 * rate + 0.06 * seconds)
 
+    def test_shards_too_short_for_a_window_are_warned_of(self):
+        text = self.path("text.txt")
+        text.write_text("a hundred letters\n" * 6, encoding="utf-8")
+        done = run("gpt_data", "pack", "--input", text, "--out", self.path("out"))
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("warning: a training shard has only", done.err)
+        done = run("gpt_data", "synth", "--out", self.path("synth"), "--tokens", 20_000, "--shards", 4)
+        self.assertNotIn("warning", done.err)
+
+    def test_settings_without_effect_are_said(self):
+        done = self.start(self.synth(), self.path("out"), steps=3, warmup=5, zero="1")
+        self.assertEqual(done.code, 0, str(done))
+        self.assertIn("notice: --warmup 5 is not over after the 3 steps of this run", done.out)
+        self.assertIn("notice: --zero 1 has no effect here: there is one rank", done.out)
+        done = self.start(self.synth(), self.path("both"), ranks=2, steps=6, warmup=5, zero="1")
+        self.assertNotIn("notice: --", done.out)
+
     def test_help_and_version(self):
         for name in ("gpt_mpi", "gpt_data", "gpt_sample", "gpt_bench"):
             done = run(name, "--help")

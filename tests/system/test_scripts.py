@@ -13,6 +13,25 @@ class Scripts(SystemTest):
                 self.assertEqual(done.code, USAGE, str(done))
                 self.assertRegex(done.err, r"\Ausage: [^\n]+\n\Z")
 
+    def test_wrong_arguments_are_refused_by_the_scripts_themselves(self):
+        for words, part in (
+            (("tools/mpirun.sh", "x", "true"), "'x' is not a number of ranks"),
+            (("tools/mpirun.sh", "0", "true"), "'0' is not a number of ranks"),
+            (("tools/mpirun.sh", "2", "./no_such_program"), "there is no program ./no_such_program"),
+            (("run", "demo", "twice"), "./run demo takes no arguments"),
+        ):
+            with self.subTest(words=words):
+                done = execute([str(TOP / words[0]), *words[1:]])
+                self.assertEqual(done.code, USAGE, str(done))
+                self.assertIn(part, done.err)
+
+    def test_help_is_given_however_it_is_asked_for(self):
+        for words in (("help",), ("--help",), ("-h",), ("demo", "--help"), ("plot", "--help")):
+            with self.subTest(words=words):
+                done = execute([str(TOP / "run"), *words])
+                self.assertEqual(done.code, 0, str(done))
+                self.assertIn("plot RUN", done.out)
+
     def test_an_unknown_command_is_answered_with_the_commands(self):
         done = execute([str(TOP / "run"), "walk"])
         self.assertEqual(done.code, USAGE, str(done))
