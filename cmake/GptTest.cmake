@@ -2,6 +2,7 @@
 set(GPT_CUDA_LABEL cuda)
 if(GPT_CUDA_BACKEND STREQUAL ON)
   set(GPT_CUDA_LABEL gpu)
+  set(GPT_NEEDS_GPU ${CMAKE_SOURCE_DIR}/tests/support/needs_gpus.sh 1)
 endif()
 
 # gpt_test_binary(NAME LIBRARIES target... SOURCES file...): a doctest program.

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -41,6 +43,15 @@ std::string differences(const CommSituation& now, const CommSituation& before) {
     add(name == placement ? name + " changed" : fmt::format("{} {} instead of {}", name, value, was->second));
   }
   return text;
+}
+
+/// What all ranks compute on, each kind once: nodes may differ, and threads do where ranks share cores
+/// unevenly.
+std::string devices_of(const World& world, const Device& device) {
+  std::vector<std::string> kinds;
+  for (std::string& name : world.gather(device.name()))
+    if (std::ranges::find(kinds, name) == kinds.end()) kinds.push_back(std::move(name));
+  return fmt::format("{}", fmt::join(kinds, "; "));
 }
 
 }  // namespace
@@ -120,7 +131,7 @@ TrainOptions with_sums(const TrainOptions& options, const std::string& reduction
 
 CommChoice choose_comm(const World& world, CommSession& session, Device& device, const TrainOptions& options,
                        const std::string& stored, const std::function<void(const std::string&)>& say) {
-  CommSituation situation = comm_situation(grouping_of(world).layout, device.name(), options);
+  CommSituation situation = comm_situation(grouping_of(world).layout, devices_of(world, device), options);
   if (!session.heeds_inter()) situation.emplace("library", session.name());
   const std::optional<CommChoice> before = parse_comm_choice(stored);
   std::vector<CommCandidate> candidates =

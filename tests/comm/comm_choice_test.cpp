@@ -10,7 +10,8 @@
 namespace gpt {
 
 TEST_CASE("all ranks choose alike, and a resumed run takes the choice over without measuring") {
-  const auto device = make_cpu_device(1);
+  // Where ranks share their cores unevenly, they have devices of different names.
+  const auto device = make_cpu_device(1 + test::make_world("")->rank() % 2);
   for (const std::string& layout : test::layouts_for(test::make_world("")->size())) {
     const auto world = test::make_world(layout);
     TrainOptions options;

@@ -65,9 +65,9 @@ public:
   }
 
   std::string name() const override {
-    return fmt::format("{} ({}, {:.0f} GiB, compute capability {}.{}), CUDA {}, {}{}", info_.name,
-                       info_.uuid_text(), static_cast<double>(info_.memory) / 0x1p30, info_.major,
-                       info_.minor, cuda_version(), cublas_version(), options_.tf32 ? ", TF32" : "");
+    return fmt::format("{} ({:.0f} GiB, compute capability {}.{}), CUDA {}, {}{}", info_.name,
+                       static_cast<double>(info_.memory) / 0x1p30, info_.major, info_.minor, cuda_version(),
+                       cublas_version(), options_.tf32 ? ", TF32" : "");
   }
   bool multiplies(DType type) const override { return type == DType::f32 || type == DType::bf16; }
   std::unique_ptr<Queue> make_queue() override { return make(CudaQueue::Priority::normal); }

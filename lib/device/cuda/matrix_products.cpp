@@ -133,6 +133,9 @@ MatrixProducts::Plan MatrixProducts::make_plan(const Product& product) const {
   check_cublas(cublasLtMatmulPreferenceCreate(&raw_preference));
   const MatmulPreferenceHandle preference(raw_preference);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(cublas_workspace_bytes));
+  // Parts of a sum are added in fp32, never in the type of the result.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   const auto d_alignment = static_cast<uint32_t>(alignment_of(product.d));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment_of(product.a)));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment_of(product.b)));
