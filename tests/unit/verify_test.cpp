@@ -122,7 +122,8 @@ TEST_CASE("inspection shows counts, and no control character of the data reaches
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find("a\\x1b\n\\xff\\xc2\\x9b\n") != std::string::npos);
   CHECK(text.find("100 tokens in 2 shards of 50") != std::string::npos);
-  CHECK(text.find("14 windows of --context 7 per epoch (7 in each shard), 2 tokens over") != std::string::npos);
+  CHECK(text.find("14 windows of --context 7 per epoch (7 in each shard), 2 tokens over") !=
+        std::string::npos);
   CHECK(text.find("256 different tokens, stored in 1 byte each") != std::string::npos);
   CHECK(text.find("0.500000 nats") != std::string::npos);
   CHECK(error_of([&] { describe_dataset(path.path(), 0, 6); }).code() == ExitCode::usage);
