@@ -12,7 +12,11 @@
 #include <array>
 #include <chrono>
 #include <fmt/format.h>
+#include <future>
+#include <memory>
 #include <pthread.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -37,6 +41,18 @@ std::string own_host() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+/// Writes the verdict. @return whether it is the first; also when the disk does not answer in time: what
+/// hangs may be the disk, and the reason has to reach people all the same
+bool is_first(const std::string& folder, const Verdict& verdict) try {
+  constexpr auto patience = std::chrono::milliseconds(250);
+  auto written = std::make_shared<std::promise<bool>>();
+  std::future<bool> first = written->get_future();
+  std::thread([=] { written->set_value(write_verdict(folder, verdict)); }).detach();
+  return first.wait_for(patience) != std::future_status::ready || first.get();
+} catch (const std::system_error&) {  // no more threads to be had
+  return write_verdict(folder, verdict);
 }
 
 }  // namespace
@@ -258,14 +274,13 @@ void Watchdog::end_hung(const Hang& hang) {
   const int code = static_cast<int>(ExitCode::rank_failed);
   const std::string folder = this->folder();
   end_job(code, [&] {
-    const bool first =
-        folder.empty() || gpt::write_verdict(folder, {.exit_code = code,
-                                                      .rank = hang.rank,
-                                                      .host = hang.rank ? host_of(*hang.rank) : "",
-                                                      .step = hang.status.step,
-                                                      .phase = std::string(name_of(hang.status.phase)),
-                                                      .reason = hang.reason,
-                                                      .reporter = rank_});
+    const bool first = folder.empty() || is_first(folder, {.exit_code = code,
+                                                           .rank = hang.rank,
+                                                           .host = hang.rank ? host_of(*hang.rank) : "",
+                                                           .step = hang.status.step,
+                                                           .phase = std::string(name_of(hang.status.phase)),
+                                                           .reason = hang.reason,
+                                                           .reporter = rank_});
     if (first)
       notice(fmt::format("{}: {}. The job ends after {:g} s without progress (--timeout)", program_,
                          hang.reason, timeout_));
