@@ -14,6 +14,14 @@ int64_t owned_part_size(int64_t count, int64_t owners) {
 
 Range unowned_tail(int64_t count, int64_t owners) { return {owners * owned_part_size(count, owners), count}; }
 
+Range owned_in_lane(const NodePlace& place, int lanes, Sharding sharding, int64_t count) {
+  if (place.index >= lanes) return {0, 0};
+  const int64_t part = owned_part_size(count, int64_t{lanes} * place.nodes);
+  const int64_t lane = place.index * place.nodes * part;
+  if (sharding == Sharding::node) return {lane, lane + place.nodes * part};
+  return {lane + place.node * part, lane + (place.node + 1) * part};
+}
+
 void Comm::sum(Tensor out, const std::vector<Tensor>& summands, Receivers receivers, Queue& queue) {
   expects(summands.size() == 1);
   const Tensor& in = summands.front();

@@ -2,6 +2,7 @@
 
 #include "base/integers.hpp"
 #include "comm/comm_plan.hpp"
+#include "comm/node_layout.hpp"
 #include "comm/world.hpp"
 #include "device/buffer.hpp"
 #include "device/queue.hpp"
@@ -19,6 +20,10 @@ enum class Receivers { all, owners };
 int64_t owned_part_size(int64_t count, int64_t owners);
 /// The rest of `count`, behind all parts.
 Range unowned_tail(int64_t count, int64_t owners);
+/// The part of the rank at `place` where `lanes` ranks of every node own parts, as a sum inside nodes and
+/// then between them leaves it: with Sharding::node a node has all of `count`. Empty for a rank beyond the
+/// lanes.
+Range owned_in_lane(const NodePlace& place, int lanes, Sharding sharding, int64_t count);
 
 /// Collective sums and copies over the ranks of a group, in the order of a Queue. All ranks call the same
 /// operations in the same order with the same counts. Sums of f32, bf16, f64, copies of any dtype; any count

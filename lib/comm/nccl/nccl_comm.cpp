@@ -105,13 +105,7 @@ public:
 
   bool is_first_owner() const override { return plan_.sharding == Sharding::world || place_.node == 0; }
 
-  Range owned(int64_t count) const override {
-    if (place_.index >= lanes_) return {0, 0};
-    const int64_t part = part_size(count);
-    const int64_t lane = place_.index * place_.nodes * part;
-    if (plan_.sharding == Sharding::node) return {lane, lane + place_.nodes * part};
-    return {lane + place_.node * part, lane + (place_.node + 1) * part};
-  }
+  Range owned(int64_t count) const override { return owned_in_lane(place_, lanes_, plan_.sharding, count); }
 
 protected:
   int64_t owners() const override { return int64_t{lanes_} * place_.nodes; }
