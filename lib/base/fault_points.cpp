@@ -16,14 +16,30 @@ const std::vector<Point>& points() {
   // One a line.
   // clang-format off
   static const std::vector<Point> table = {
-      {"start", {training, bench}},   {"comm", {training}},          {"comm.nccl", {training}},
-      {"memory", {training}},         {"memory.shared", {training}}, {"comm.block", {training, bench}},
-      {"step", {training}},           {"backward", {training}},      {"update", {training}},
-      {"eval", {training}},           {"save", {training}},          {"save.open", {training}},
-      {"save.write", {training}},     {"save.close", {training}},    {"save.commit", {training}},
-      {"save.rename", {training}},    {"lease.renew", {training}},   {"lease.takeover", {training}},
-      {"load", {training, sampling}}, {"sample", {training}},        {"end", {training, bench}},
-      {"bench.sum", {bench}},         {"data.read", {training}},
+      {"start", {training, bench}},
+      {"comm", {training}},
+      {"comm.nccl", {training}},
+      {"memory", {training}},
+      {"memory.shared", {training}},
+      {"comm.block", {training, bench}},
+      {"step", {training}},
+      {"backward", {training}},
+      {"update", {training}},
+      {"eval", {training}},
+      {"save", {training}},
+      {"save.open", {training}},
+      {"save.write", {training}},
+      {"save.close", {training}},
+      {"save.commit", {training}},
+      {"save.rename", {training}},
+      {"lease.renew", {training}},
+      {"lease.takeover", {training}},
+      {"load", {training, sampling}},
+      {"sample", {training}},
+      {"end", {training, bench}},
+      {"bench.sum", {bench}},
+      {"data.read", {training}},
+      {"verdict", {training}},
   };
   // clang-format on
   return table;

@@ -1,6 +1,7 @@
 #include "comm/verdict.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/handle.hpp"
 
 #include <array>
@@ -59,6 +60,7 @@ bool publish(int file, const std::string& mine, const std::string& path) {
 }  // namespace
 
 bool write_verdict(const std::string& folder, const Verdict& verdict) noexcept try {
+  fault_point("verdict");
   std::string mine = folder + "/.verdict-XXXXXX";
   const int file = mkostemp(mine.data(), O_CLOEXEC);
   if (file < 0) return true;

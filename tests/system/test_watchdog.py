@@ -234,6 +234,12 @@ class Hangs(SystemTest):
                 self.assertIn("stands still", self.assert_ended(job, 1, phase).err)
                 self.assertEqual(self.verdict(job)["rank"], 1)
 
+    def test_a_disk_that_takes_no_verdict_keeps_nobody_from_speaking(self):
+        job = self.job("mute", 2, "step:stop@rank=1,step=33;verdict:delay=600000")
+        job.wait_until_a_rank_is_stopped()
+        self.assert_ended(job, 1, "step 33")
+        self.assertFalse((job.out / "verdict.json").exists())
+
     def test_one_process_alone_ends_too(self):
         job = self.job("alone", 1, "eval:delay=600000")
         self.assert_ended(job, 0, "evaluation at step 20")
