@@ -6,6 +6,7 @@ shift
 have=$( (nvidia-smi -L 2>/dev/null || true) | grep -c '^GPU' || true)
 if [ "$have" -lt "$need" ]; then
   echo "skipped: $need GPUs are needed, this host has $have"
+  [ "${GPT_TEST_STRICT:-0}" = 0 ]
   exit 77
 fi
 exec "$@"
