@@ -1,19 +1,10 @@
 #include "model/activations.hpp"
 
+#include <cstddef>
+#include <utility>
+
 namespace gpt {
 namespace {
-
-/// Counts what it is asked for, and gives nothing: what is made of it is empty.
-class ByteCounter : public Allocator {
-public:
-  void* allocate(int64_t bytes) override {
-    counted += bytes;
-    return nullptr;
-  }
-  void release(void*, int64_t) override {}
-
-  int64_t counted = 0;
-};
 
 /// Which activations every block has of its own.
 struct Kept {
@@ -30,12 +21,49 @@ Kept kept(Recompute recompute, bool backward) {
 
 }  // namespace
 
+/// Cuts memory into tensors, one behind the other; without memory it counts what they take, and gives tensors
+/// that are not there.
+class Activations::Cutter {
+public:
+  explicit Cutter(void* memory, int64_t& used) : memory_(static_cast<std::byte*>(memory)), used_(used) {}
+
+  Tensor cut(DType dtype, std::initializer_list<int64_t> shape) {
+    constexpr int64_t alignment = 64;
+    int64_t bytes = size_of(dtype);
+    for (const int64_t extent : shape) bytes *= extent;
+    std::byte* const data = memory_ == nullptr ? nullptr : memory_ + used_;
+    used_ += round_up(bytes, alignment);
+    return {data, dtype, shape};
+  }
+
+private:
+  std::byte* memory_;
+  int64_t& used_;
+};
+
+int64_t activation_bytes(const GptConfig& config, int64_t sequences, DType dtype, Recompute recompute,
+                         bool backward) {
+  int64_t bytes = 0;
+  const Activations nothing(config, sequences, dtype, recompute, backward,
+                            Activations::Cutter(nullptr, bytes));
+  return bytes;
+}
+
 Activations::Activations(const GptConfig& config, Allocator& allocator, int64_t sequences, DType dtype,
                          Recompute recompute, bool backward) {
+  Buffer memory(allocator, activation_bytes(config, sequences, dtype, recompute, backward));
+  int64_t used = 0;
+  *this = Activations(config, sequences, dtype, recompute, backward, Cutter(memory.data(), used));
+  ensures(used == memory.bytes());
+  buffer_ = std::move(memory);
+}
+
+Activations::Activations(const GptConfig& config, int64_t sequences, DType dtype, Recompute recompute,
+                         bool backward, Cutter cutter) {
   const int64_t rows = sequences * config.context, width = config.width;
-  const auto statistics = [&] { return make(allocator, DType::f32, {rows}); };
+  const auto statistics = [&] { return cutter.cut(DType::f32, {rows}); };
   const auto wide = [&](DType type, int64_t columns) {
-    return make(allocator, type, {sequences, config.context, columns});
+    return cutter.cut(type, {sequences, config.context, columns});
   };
 
   const Kept keeps = kept(recompute, backward);
@@ -52,7 +80,7 @@ Activations::Activations(const GptConfig& config, Allocator& allocator, int64_t 
       block.normed1 = wide(dtype, width);
       block.mean1 = statistics();
       block.rstd1 = statistics();
-      block.log_sum = make(allocator, DType::f32, {sequences, config.heads, config.context});
+      block.log_sum = cutter.cut(DType::f32, {sequences, config.heads, config.context});
       block.attended = wide(dtype, width);
       block.normed2 = wide(dtype, width);
       block.mean2 = statistics();
@@ -73,19 +101,6 @@ Activations::Activations(const GptConfig& config, Allocator& allocator, int64_t 
   d_qkv = wide(dtype, 3 * width);
   d_expanded = keeps.results ? wide(dtype, 4 * width) : blocks.front().expanded;
   d_attended = wide(dtype, width);
-}
-
-Tensor Activations::make(Allocator& allocator, DType dtype, std::initializer_list<int64_t> shape) {
-  const TensorBuffer& buffer = buffers_.emplace_back(allocator, dtype, shape);
-  bytes += buffer->bytes();
-  return buffer;
-}
-
-int64_t activation_bytes(const GptConfig& config, int64_t sequences, DType dtype, Recompute recompute,
-                         bool backward) {
-  ByteCounter counter;
-  const Activations activations(config, counter, sequences, dtype, recompute, backward);
-  return counter.counted;
 }
 
 }  // namespace gpt

@@ -22,7 +22,8 @@ struct BlockActivations {
   Tensor expanded_pre, expanded;  // (B,T,4C) before and after the activation
 };
 
-/// Activations of a whole model for up to `sequences` sequences.
+/// Activations of a whole model for up to `sequences` sequences: parts of one buffer. Each in one of its own
+/// would end in small pages, and writing to these takes several times as long as to huge ones.
 struct Activations {
   /// @param backward  false: nothing is kept for a backward, and there are no gradients
   Activations(const GptConfig& config, Allocator& allocator, int64_t sequences, DType dtype,
@@ -42,12 +43,15 @@ struct Activations {
   Tensor d_expanded;  // (B,T,4C); the memory of a shared `expanded`, which is read before this is written
   Tensor d_attended;  // (B,T,C)
 
-  int64_t bytes = 0;
+  int64_t bytes() const { return buffer_.bytes(); }
 
 private:
-  Tensor make(Allocator& allocator, DType dtype, std::initializer_list<int64_t> shape);
+  class Cutter;
+  Activations(const GptConfig& config, int64_t sequences, DType dtype, Recompute recompute, bool backward,
+              Cutter cutter);
+  friend int64_t activation_bytes(const GptConfig&, int64_t, DType, Recompute, bool);
 
-  std::vector<TensorBuffer> buffers_;
+  Buffer buffer_;
 };
 
 /// The bytes that such activations take, without taking them.

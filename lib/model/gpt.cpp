@@ -242,7 +242,7 @@ Gpt::Gpt(const GptConfig& config, Device& device, int64_t max_sequences, const F
 
 Gpt::~Gpt() = default;
 
-int64_t Gpt::activation_bytes() const { return impl_->activations.bytes; }
+int64_t Gpt::activation_bytes() const { return impl_->activations.bytes(); }
 
 void Gpt::train(const Batch& batch, Tensor loss_sum, const MicroStep& micro, SectionListener& listener,
                 Queue& queue) {
