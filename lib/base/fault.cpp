@@ -35,6 +35,7 @@ struct Fault {
 std::vector<Fault> faults;
 std::mutex faults_mutex;
 std::atomic<int64_t> current_step{0};
+thread_local std::optional<int64_t> step_of_thread;
 
 int64_t to_number(std::string_view text, std::string_view where) {
   int64_t value = 0;
@@ -146,12 +147,16 @@ void say_idle_faults(const std::vector<FaultUse>& uses) {
 
 void set_fault_step(int64_t step) { current_step = step; }
 
+FaultStep::FaultStep(int64_t step) { step_of_thread = step; }
+FaultStep::~FaultStep() { step_of_thread.reset(); }
+
 void pass_fault_point(std::string_view name) {
   std::optional<Fault> due;
+  const int64_t step = step_of_thread.value_or(current_step);
   {
     const std::lock_guard lock(faults_mutex);
     for (Fault& fault : faults) {
-      if (!fault.here || fault.point != name || fault.step.value_or(current_step) != current_step) continue;
+      if (!fault.here || fault.point != name || fault.step.value_or(step) != step) continue;
       ++fault.passed;
       if (fault.passed != fault.hit.value_or(fault.passed)) continue;
       fault.acted = true;

@@ -37,8 +37,18 @@ std::vector<FaultUse> fault_uses();
 /// Says on standard error which faults did nothing: a point that was never passed under their conditions.
 void say_idle_faults(const std::vector<FaultUse>& uses);
 
-/// The step that `step=` conditions refer to.
+/// The step that `step=` conditions refer to, on threads that have not said their own.
 void set_fault_step(int64_t step);
+
+/// While it lives, `step=` conditions of points that this thread passes refer to this step: it works on a
+/// step while others have gone on.
+class FaultStep {
+public:
+  explicit FaultStep(int64_t step);
+  ~FaultStep();
+  FaultStep(const FaultStep&) = delete;
+  FaultStep& operator=(const FaultStep&) = delete;
+};
 
 extern bool faults_armed;
 void pass_fault_point(std::string_view name);

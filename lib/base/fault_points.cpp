@@ -32,6 +32,8 @@ const std::vector<Point>& points() {
       {"save.close", {training}},
       {"save.commit", {training}},
       {"save.rename", {training}},
+      {"save.verify", {training}},
+      {"save.retire", {training}},
       {"lease.renew", {training}},
       {"lease.takeover", {training}},
       {"load", {training, sampling}},

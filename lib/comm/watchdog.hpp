@@ -37,17 +37,29 @@ public:
 
   void enter(Phase phase, int64_t step) { pulse_.enter(phase, step); }
   void tick() { pulse_.tick(); }
+  const Pulse& pulse() const { return pulse_; }
 
   /// While it lives, the main thread is in a call that ends only when other ranks do their part.
   class Waiting {
   public:
-    explicit Waiting(Watchdog& watchdog) : pulse_(watchdog.pulse_) { pulse_.begin_wait(); }
-    ~Waiting() { pulse_.end_wait(); }
+    explicit Waiting(Watchdog& watchdog, bool waits = true) : pulse_(watchdog.pulse_) { set(waits); }
+    ~Waiting() { set(false); }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
+    /// Whether it is so just now: for a wait that sees what it waits for.
+    void set(bool waits) {
+      if (waits == waits_) return;
+      waits_ = waits;
+      if (waits)
+        pulse_.begin_wait();
+      else
+        pulse_.end_wait();
+    }
+
   private:
     Pulse& pulse_;
+    bool waits_ = false;
   };
 
   /// From now on it knows of the other ranks: who waits for whom. Collective over the world.

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -40,6 +42,19 @@ CommHandle split(MPI_Comm comm, int color, int key) {
   CommHandle handle(part);
   if (handle) check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN));
   return handle;
+}
+
+/// A blocking call would spin in MPI's progress, and take the core from whoever computes.
+void wait_patiently(MPI_Request& request) {
+  constexpr std::chrono::microseconds shortest(50), longest(2000);
+  std::chrono::microseconds pause = shortest;
+  for (;;) {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done != 0) return;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, longest);
+  }
 }
 
 // The node of every rank as MPI finds it: ranks that can share memory.
@@ -137,6 +152,13 @@ World::World(const World& whole, CommHandle part)
   split_nodes(nodes);
 }
 
+std::unique_ptr<World> World::duplicate() const {
+  expects(node_);
+  std::unique_ptr<World> copy(new World(*this, split(world_, 0, rank_)));
+  copy->patient_ = true;
+  return copy;
+}
+
 std::unique_ptr<World> World::first(int ranks) const {
   expects(node_ && ranks >= 1 && ranks <= size_);
   const bool inside = rank_ < ranks;
@@ -152,6 +174,7 @@ World::~World() {
     part_.release();
     return;
   }
+  if (part_) return;
   try {
     watchdog_->enter(Phase::end, 0);
     fault_point("end");
@@ -161,7 +184,6 @@ World::~World() {
   }
   node_.reset();
   peers_.reset();
-  part_.reset();
   if (owns_mpi_) MPI_Finalize();
 }
 
@@ -194,6 +216,18 @@ void World::split_nodes(const NodeOfRank& nodes) {
   peers_ = split(world_, node_rank_, node_index_);
 }
 
+std::vector<int> World::gather_codes(int code) const {
+  std::vector<int> codes(static_cast<size_t>(size_));
+  if (!patient_) {
+    check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, world_));
+    return codes;
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, world_, &request));
+  wait_patiently(request);
+  return codes;
+}
+
 void World::everywhere(const std::function<void()>& work) const {
   std::string message;
   int code = 0;
@@ -206,8 +240,7 @@ void World::everywhere(const std::function<void()>& work) const {
     if (const auto* shared = dynamic_cast<const SharedError*>(&error)) origin = shared->rank();
   }
   const Watchdog::Waiting waiting(*watchdog_);
-  std::vector<int> codes(static_cast<size_t>(size_));
-  check_mpi(MPI_Allgather(&code, 1, MPI_INT, codes.data(), 1, MPI_INT, world_));
+  const std::vector<int> codes = gather_codes(code);
   const auto failed = std::ranges::find_if(codes, [](int other) { return other != 0; });
   if (failed == codes.end()) return;
 
@@ -235,7 +268,10 @@ std::vector<std::string> World::gather(std::string_view text) const {
 
 void World::barrier() const {
   const Watchdog::Waiting waiting(*watchdog_);
-  check_mpi(MPI_Barrier(world_));
+  if (!patient_) return check_mpi(MPI_Barrier(world_));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(world_, &request));
+  wait_patiently(request);
 }
 
 int World::fail(const std::exception& error) const {

@@ -48,6 +48,12 @@ public:
   /// the caller turns a SharedError of the part into an Error. Collective; after set_layout.
   std::unique_ptr<World> first(int ranks) const;
 
+  /// The same ranks, for a thread that works beside the main one. Its collective calls meet those of the
+  /// other ranks' duplicates, and look for them now and then instead of spinning: the cores are for who
+  /// computes. Its watchdog watches nothing; its signs of life are for whoever waits for that thread. An
+  /// error in a duplicate that is not shared must end the whole job. Collective; after set_layout.
+  std::unique_ptr<World> duplicate() const;
+
   /// Builds `node` and `peers`. Collective; called once, before either is used.
   /// @throws Error(usage) if the layout does not add up to the job's size or joins ranks of different hosts
   void set_layout(const NodeLayout& layout);
@@ -99,13 +105,15 @@ public:
 private:
   World(const World& whole, CommHandle part);
   void split_nodes(const std::vector<int>& node_of_rank);
+  std::vector<int> gather_codes(int code) const;
   [[noreturn]] void end_alone(const std::exception& error) const;
 
   std::string program_;
   std::unique_ptr<Watchdog> watchdog_;
   bool owns_mpi_ = false;
   MPI_Comm world_ = MPI_COMM_WORLD;
-  CommHandle part_;  // where this is a part of a world
+  CommHandle part_;       // where this is a part of a world
+  bool patient_ = false;  // waits without spinning
   int rank_ = 0;
   int size_ = 1;
   std::string host_;

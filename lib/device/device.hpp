@@ -21,6 +21,12 @@ public:
   virtual std::unique_ptr<Queue> make_queue() = 0;
   /// For work that goes on beside the compute queue's: on the CPU it has its own thread.
   virtual std::unique_ptr<Queue> make_communication_queue() = 0;
+  /// For copies of large tensors beside the compute queue's work: on the CPU they are done as they are given,
+  /// by all threads.
+  virtual std::unique_ptr<Queue> make_copy_queue() = 0;
+  /// Host memory between which and the device copies are fast, and do not make the host wait: on a GPU
+  /// pinned, on the CPU its own.
+  virtual Allocator& host_memory() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual Ops& ops() = 0;
 };

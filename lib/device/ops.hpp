@@ -28,7 +28,8 @@ struct Dropout {
 };
 
 /// Scalars that a step's operations pass on without the host: one f64 tensor of shape (StepScalar::count).
-enum class StepScalar : int { loss_sum, grad_norm, clip_scale, finite, count };
+/// Those before grad_norm are summed over the ranks: the loss, and votes, of how many ranks say so.
+enum class StepScalar : int { loss_sum, stop_votes, save_votes, grad_norm, clip_scale, finite, count };
 
 struct AdamWStep {
   float lr = 0.0F;

@@ -56,6 +56,12 @@ std::string checkpoint_name(int64_t step);
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
                      const std::vector<StateTensor>& state, const World& world);
 
+/// Reads back what save_checkpoint wrote, from the disk as far as the system lets go of its copy in memory,
+/// and compares it with its checksums: every rank what it wrote itself, rank 0 also the rest of the file.
+/// Collective. @param names  of the state @throws SharedError(damaged) naming what is not as it was written
+void verify_saved(const std::string& file, const Layout& layout, const std::vector<std::string>& names,
+                  const World& world);
+
 /// What is wrong with a file, in one sentence; nothing when its commit record is valid and covers it. Cheap:
 /// one small read.
 std::optional<std::string> checkpoint_fault(const std::string& file);

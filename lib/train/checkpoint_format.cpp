@@ -3,8 +3,22 @@
 #include "base/error.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace gpt {
+namespace {
+
+/// What HDF5 has not seen yet: it may crash on bytes that are not its own.
+CommitRecord record_of(const std::string& path, const std::function<void(const CommitRecord&)>& examine) try {
+  CommitRecord record = read_commit_record(path);
+  examine(record);
+  return record;
+} catch (const Error& error) {
+  throw Error(fmt::format("checkpoint {}: {}", path, error.what()), ExitCode::damaged);
+}
+
+}  // namespace
 
 std::string checkpoint_name(int64_t step) { return fmt::format("step-{:08}.h5", step); }
 
@@ -23,13 +37,12 @@ Range extent_of(const H5Dataset& dataset) {
 }
 
 OpenCheckpoint open_checkpoint(const std::string& path) {
-  CommitRecord record;
-  try {
-    record = read_commit_record(path);
-    verify_digest(path, record);
-  } catch (const Error& error) {
-    throw Error(fmt::format("checkpoint {}: {}", path, error.what()), ExitCode::damaged);
-  }
+  CommitRecord record = record_of(path, [&](const CommitRecord& found) { verify_digest(path, found); });
+  return {.record = std::move(record), .file = H5File::open(path)};
+}
+
+OpenCheckpoint open_committed(const std::string& path) {
+  CommitRecord record = record_of(path, [](const CommitRecord&) {});
   return {.record = std::move(record), .file = H5File::open(path)};
 }
 

@@ -40,5 +40,11 @@ struct OpenCheckpoint {
 };
 /// @throws Error(damaged) naming the file and what is wrong
 OpenCheckpoint open_checkpoint(const std::string& path);
+/// As open_checkpoint, by the commit record alone: of a file that this job has just written.
+OpenCheckpoint open_committed(const std::string& path);
+
+/// Reads blocks of a flat tensor of `elements`, in order, and verifies their checksums.
+/// @throws Error(damaged) naming file, tensor and block
+void read_blocks(const OpenCheckpoint& checkpoint, const StateReader& reader, int64_t elements, Range blocks);
 
 }  // namespace gpt

@@ -19,7 +19,10 @@ std::vector<uint64_t> read_checksums(const H5File& file, const std::string& name
   return checksums;
 }
 
-void read_tensor(const OpenCheckpoint& checkpoint, const StateReader& reader, int64_t elements) {
+}  // namespace
+
+void read_blocks(const OpenCheckpoint& checkpoint, const StateReader& reader, int64_t elements,
+                 Range blocks) {
   const H5Dataset dataset = checkpoint.file.open_dataset(state_path(reader.name));
   validate(dataset.element() == H5Element::f32 && dataset.size() == elements, ExitCode::damaged,
            "{}: {} elements of {} bytes, the model has {} of 4", dataset.where(), dataset.size(),
@@ -29,7 +32,7 @@ void read_tensor(const OpenCheckpoint& checkpoint, const StateReader& reader, in
 
   const std::vector<uint64_t> checksums = read_checksums(checkpoint.file, reader.name, elements);
   std::vector<float> memory(static_cast<size_t>(elements_of_blocks({0, 1}, elements).size()));
-  for (int64_t block = 0; block < std::ssize(checksums); ++block) {
+  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
     const Range range = elements_of_blocks({block, block + 1}, elements);
     const Tensor data(memory.data(), DType::f32, {range.size()});
     dataset.read(range, H5Element::f32, data.raw());
@@ -40,8 +43,6 @@ void read_tensor(const OpenCheckpoint& checkpoint, const StateReader& reader, in
     reader.take(range, data);
   }
 }
-
-}  // namespace
 
 CheckpointHeader read_checkpoint_header(const std::string& path) {
   const OpenCheckpoint checkpoint = open_checkpoint(path);
@@ -60,7 +61,7 @@ void read_state(const std::string& path, const Layout& layout, const std::vector
   for (const StateReader& reader : readers) {
     validate(checkpoint.file.contains(state_path(reader.name)),
              "checkpoint {} holds no state '{}': it was written with another optimizer", path, reader.name);
-    read_tensor(checkpoint, reader, layout.size());
+    read_blocks(checkpoint, reader, layout.size(), {0, checkpoint_blocks(layout.size())});
   }
 }
 

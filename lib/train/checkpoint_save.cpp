@@ -176,6 +176,21 @@ Range checkpoint_part(const Layout& layout, int ranks, int rank) {
   return elements_of_blocks(part_of(checkpoint_blocks(layout.size()), ranks, rank), layout.size());
 }
 
+void verify_saved(const std::string& file, const Layout& layout, const std::vector<std::string>& names,
+                  const World& world) {
+  world.everywhere([&] {
+    if (world.node_rank() == 0) forget_cached(file);
+  });
+  world.everywhere([&] {
+    fault_point("save.verify");
+    const OpenCheckpoint checkpoint = world.is_root() ? open_checkpoint(file) : open_committed(file);
+    const Range blocks = part_of(checkpoint_blocks(layout.size()), world.size(), world.rank());
+    const auto tick = [&](Range, const Tensor&) { world.watchdog().tick(); };
+    for (const std::string& name : names)
+      read_blocks(checkpoint, {.name = name, .take = tick}, layout.size(), blocks);
+  });
+}
+
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
                      const std::vector<StateTensor>& state, const World& world) {
   const Range part = checkpoint_part(layout, world.size(), world.rank());

@@ -1,6 +1,9 @@
 #include "train/device_state.hpp"
 
+#include "base/contracts.hpp"
+
 #include <algorithm>
+#include <initializer_list>
 
 namespace gpt {
 namespace {
@@ -33,28 +36,46 @@ void load_device_state(const std::string& file, const Layout& layout, const std:
 }
 
 SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets,
-                       Comm& comm, Device& device, Queue& queue) {
-  const Range mine = checkpoint_part(layout, comm.size(), comm.rank());
+                       Comm& comm, Device& device)
+    : mine_(checkpoint_part(layout, comm.size(), comm.rank())),
+      buckets_(buckets),
+      comm_(comm),
+      ready_(device.make_event()),
+      copied_(device.make_event()),
+      copies_(device.make_copy_queue()) {
   for (const DeviceState& state : states) {
-    memory_.push_back(std::make_unique_for_overwrite<float[]>(static_cast<size_t>(mine.size())));
-    const Tensor saved(memory_.back().get(), DType::f32, {mine.size()});
-    state_.push_back({state.name, saved, mine.begin});
-    if (!state.shared_out) {
-      for (const StateShard& shard : state.shards)
-        copy_common(saved, mine, shard.data, shard.elements, queue);
-      continue;
-    }
-    const TensorBuffer gathered(device, DType::f32, {buckets.largest()});
-    for (const Range& bucket : buckets.ranges()) {
-      const Tensor whole = gathered->flat({0, bucket.size()});
-      for (const StateShard& shard : state.shards)
-        copy_common(whole, bucket, shard.data, shard.elements, queue);
-      comm.all_gather(whole, queue);
-      copy_common(saved, mine, whole, bucket, queue);
-    }
-    queue.synchronize();
+    memory_.emplace_back(device.host_memory(), DType::f32, std::initializer_list<int64_t>{mine_.size()});
+    state_.push_back({state.name, memory_.back(), mine_.begin});
   }
-  queue.synchronize();
+  if (std::ranges::any_of(states, &DeviceState::shared_out))
+    gathered_ = TensorBuffer(device, DType::f32, {buckets.largest()});
+}
+
+void SavedParts::take(const std::vector<DeviceState>& states, Queue& compute) {
+  expects(states.size() == state_.size());
+  compute.record(*ready_);
+  copies_->wait(*ready_);
+  for (size_t i = 0; i < states.size(); ++i) {
+    expects(states[i].name == state_[i].name);
+    if (states[i].shared_out)
+      gather(states[i], memory_[i], compute);
+    else
+      for (const StateShard& shard : states[i].shards)
+        copy_common(memory_[i], mine_, shard.data, shard.elements, *copies_);
+  }
+  compute.record(*ready_);
+  copies_->wait(*ready_);
+  copies_->record(*copied_);
+}
+
+void SavedParts::gather(const DeviceState& state, Tensor saved, Queue& compute) {
+  for (const Range& bucket : buckets_.ranges()) {
+    const Tensor whole = gathered_->flat({0, bucket.size()});
+    for (const StateShard& shard : state.shards)
+      copy_common(whole, bucket, shard.data, shard.elements, compute);
+    comm_.all_gather(whole, compute);
+    copy_common(saved, mine_, whole, bucket, compute);
+  }
 }
 
 int64_t SavedSize::bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const {

@@ -42,19 +42,38 @@ struct SavedSize {
   int64_t bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const;
 };
 
-/// Host copies of what this rank writes into a checkpoint: what save_checkpoint works on.
+/// Host copies of what this rank writes into a checkpoint: what save_checkpoint works on. Their memory, which
+/// may take long to get, stays from one save to the next.
 class SavedParts {
 public:
-  /// Copies from the device, and from the ranks that hold it, bucket by bucket; returns when that is done.
-  /// Collective.
+  /// Keeps references to buckets, comm and device. @param states  what will be taken, by names and sizes
+  /// @throws Error if there is no memory for them
   SavedParts(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets, Comm& comm,
-             Device& device, Queue& queue);
+             Device& device);
+
+  /// Starts to copy what the state is after all that was given to `compute`: from the device, and bucket by
+  /// bucket from the ranks that hold it. Collective; not before what was taken last is done with.
+  void take(const std::vector<DeviceState>& states, Queue& compute);
+
+  /// Work given to `compute` from now on, which may change the state, waits for the copies.
+  void protect(Queue& compute) { compute.wait(*copied_); }
+
+  /// The caller, on any thread, waits for the copies.
+  void wait() { copied_->synchronize(); }
 
   const std::vector<StateTensor>& state() const { return state_; }
 
 private:
-  std::vector<std::unique_ptr<float[]>> memory_;
+  void gather(const DeviceState& state, Tensor saved, Queue& compute);
+
+  const Range mine_;  // elements of every flat tensor
+  const Buckets& buckets_;
+  Comm& comm_;
+  std::vector<TensorBuffer> memory_;
+  TensorBuffer gathered_;  // a bucket; empty: nothing is shared out
   std::vector<StateTensor> state_;
+  std::unique_ptr<Event> ready_, copied_;
+  std::unique_ptr<Queue> copies_;  // last: its work uses the others
 };
 
 }  // namespace gpt

@@ -95,8 +95,19 @@ void Journal::ranks(const IntervalTimes& times, const Stragglers& stragglers) {
           {"slowest", slowest}}});
 }
 
-void Journal::save(int64_t step, double seconds) {
-  write({{{"event", "save"}, {"attempt", attempt_}, {"step", step}, {"seconds", seconds}}});
+void Journal::save(const SaveEnd& end, double stall) {
+  if (!end.failure.empty())
+    return write({{{"event", "save_failed"},
+                   {"attempt", attempt_},
+                   {"step", end.step},
+                   {"reason", end.failure},
+                   {"stall_seconds", stall}}});
+  write({{{"event", "save"},
+          {"attempt", attempt_},
+          {"step", end.step},
+          {"seconds", end.seconds},
+          {"stall_seconds", stall},
+          {"verify_seconds", end.verifying}}});
 }
 
 void Journal::memory(const MemoryEstimate& estimate) {

@@ -2,6 +2,7 @@
 
 #include "train/append_file.hpp"
 #include "train/memory.hpp"
+#include "train/saver.hpp"
 #include "train/stragglers.hpp"
 
 #include <cstdint>
@@ -37,7 +38,8 @@ public:
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
   void ranks(const IntervalTimes& times, const Stragglers& stragglers);
-  void save(int64_t step, double seconds);
+  /// @param stall  seconds that training stood still for it
+  void save(const SaveEnd& end, double stall);
   /// What the rank with the largest estimate needs.
   void memory(const MemoryEstimate& estimate);
   /// @param peak_bytes  the most that a rank had

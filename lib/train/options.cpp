@@ -94,6 +94,9 @@ void validate_options(const TrainOptions& options) {
   validate_count("eval-windows", options.eval_windows, 0);
   validate_count("save-every", options.save_every, 0);
   validate_count("keep", options.keep, 1);
+  validate_count("save-failures", options.save_failures, 1);
+  validate(options.save == "async" || options.save == "sync", "--save {}: use one of async, sync",
+           options.save);
   validate_count("log-every", options.log_every, 0);
   validate_count("sample-tokens", options.sample_tokens, 0);
   precision_named(options.precision);

@@ -45,6 +45,9 @@ struct TrainOptions {
   int64_t eval_windows = 200;  ///< 0: all
   int64_t save_every = 250;
   int64_t keep = 3;
+  std::string save = "async";  ///< async, sync: whether training goes on while a checkpoint is written
+  bool verify_saves = true;
+  int64_t save_failures = 3;  ///< in a row, that end the run
   int64_t log_every = 10;
   int64_t sample_tokens = 200;
   bool log_samples = false;

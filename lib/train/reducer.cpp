@@ -72,9 +72,10 @@ void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
 
 void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
   expects(compute_ == &compute);
-  const Tensor loss = tree_ != nullptr ? tree_->losses() : loss_of_micro(scalars);
-  sum_over_ranks(loss, compute);  // the tree's: exact, all terms but one are 0
+  sum_over_ranks(scalars.flat({0, static_cast<int64_t>(StepScalar::grad_norm)}), compute);
   if (tree_ != nullptr) {
+    const Tensor loss = tree_->losses();
+    sum_over_ranks(loss, compute);  // exact: all terms but one are 0
     constexpr auto sum = static_cast<int64_t>(StepScalar::loss_sum);
     ops_.sum_in_order(scalars.flat({sum, sum + 1}), loss, compute);
     tree_->restart();

@@ -41,9 +41,9 @@ public:
 
   void after_gradients(int64_t section) override;
 
-  /// Sums the loss as well, waits for all buckets (on the queue, not on the host), and leaves gradient norm,
-  /// clip scale and finite flag in `scalars` (f64, StepScalar::count), whose loss_sum is this rank's until
-  /// then.
+  /// Sums the loss and the votes as well, waits for all buckets (on the queue, not on the host), and leaves
+  /// gradient norm, clip scale and finite flag in `scalars` (f64, StepScalar::count), where loss_sum and
+  /// votes are this rank's until then.
   void finish(Tensor scalars, double max_norm, Queue& compute);
 
   /// Calls step(ranges) for what this rank must update, in the order in which forward uses it, and starts to

@@ -129,6 +129,10 @@ void publish_checkpoint(const std::string& partial, const std::string& path) {
   }
 }
 
+void forget_cached(const std::string& path) {
+  posix_fadvise(open_written(path).get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
 void sync_file(const std::string& path) { sync(open_written(path), path); }
 
 void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes) {

@@ -36,6 +36,10 @@ void set_aside(const std::string& path);
 /// @throws Error
 void publish_checkpoint(const std::string& partial, const std::string& path);
 
+/// Asks the system to let go of its copy of a file that is on the disk, so that whoever reads it next reads
+/// the disk. Systems may keep it all the same. @throws Error(saving_failed) if the file cannot be opened
+void forget_cached(const std::string& path);
+
 /// Brings the contents of a file that this node's processes wrote to the disk. @throws Error(saving_failed)
 void sync_file(const std::string& path);
 

@@ -10,6 +10,12 @@ StepScalars::StepScalars(Device& device) : device_(device, DType::f64, {static_c
 
 void StepScalars::reset(Queue& queue) { queue.zero(device_); }
 
+void StepScalars::vote(StepScalar scalar, Queue& queue) {
+  static double one = 1.0;  // where queues may copy from whenever they like
+  const auto element = static_cast<int64_t>(scalar);
+  queue.copy(device_->flat({element, element + 1}), Tensor(&one, DType::f64, {1}));
+}
+
 void StepScalars::send(int64_t step, Queue& queue) {
   last_ = 1 - last_;
   Slot& slot = slots_[last_];
@@ -29,7 +35,9 @@ std::optional<StepScalars::Values> StepScalars::receive(bool drain) {
   return Values{.step = slot.step,
                 .loss_sum = value(StepScalar::loss_sum),
                 .grad_norm = value(StepScalar::grad_norm),
-                .finite = value(StepScalar::finite) != 0.0};
+                .finite = value(StepScalar::finite) != 0.0,
+                .stop_votes = static_cast<int>(value(StepScalar::stop_votes)),
+                .save_votes = static_cast<int>(value(StepScalar::save_votes))};
 }
 
 }  // namespace gpt

@@ -18,14 +18,18 @@ public:
     double loss_sum = 0.0;
     double grad_norm = 0.0;
     bool finite = true;
+    int stop_votes = 0, save_votes = 0;  ///< ranks that said so
   };
 
   explicit StepScalars(Device& device);
 
   Tensor device() const { return device_; }
 
-  /// loss_sum to zero: a step begins.
+  /// All to zero: a step begins.
   void reset(Queue& queue);
+
+  /// This rank votes in the step that has begun, before its sums: one of the scalars that are votes.
+  void vote(StepScalar scalar, Queue& queue);
 
   /// The step's values are on their way to the host.
   void send(int64_t step, Queue& queue);

@@ -8,6 +8,7 @@
 #include "model/generator.hpp"
 #include "model/gpt.hpp"
 #include "train/announcement.hpp"
+#include "train/checkpointing.hpp"
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
 #include "train/flat_buffers.hpp"
@@ -77,18 +78,18 @@ struct Trainer::Impl {
   TickingListener listener;
   std::optional<Evaluator> evaluator;
   TrainState state;
-  int64_t saved_step = -1;
+  Checkpointing checkpoints;
 
   // Only while run() is under way.
-  const RunFolder* held = nullptr;  // root only
-  std::optional<Journal> journal;   // root only
+  std::optional<Journal> journal;  // root only
   std::optional<Progress> progress;
   std::optional<RankTimes> rank_times;  // with several ranks
   std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
 
-  Impl(const World& ranks, Device& processor, Comm& group, PreparedRun& run, Console& speaker,
-       FlatBuffers buffers)
+  /// @param beside  a duplicate of `ranks` for the thread that saves; null: nothing will be saved
+  Impl(const World& ranks, std::unique_ptr<World> beside, Device& processor, Comm& group, PreparedRun& run,
+       Console& speaker, FlatBuffers buffers)
       : world(ranks),
         device(processor),
         comm(group),
@@ -117,7 +118,9 @@ struct Trainer::Impl {
         model(step.model()),
         reducer(step.reducer()),
         listener(reducer, world.watchdog()),
-        state(run.state) {
+        state(run.state),
+        checkpoints(world, console, options, plan.steps, start.start.file.empty() ? -1 : state.step,
+                    make_saver(std::move(beside))) {
     reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
@@ -143,10 +146,18 @@ struct Trainer::Impl {
     return {.states = std::ssize(states), .gathers = std::ranges::any_of(states, &DeviceState::shared_out)};
   }
 
+  std::unique_ptr<Saver> make_saver(std::unique_ptr<World> beside) {
+    if (!beside) return nullptr;
+    return std::make_unique<Saver>(
+        world, std::move(beside),
+        SaveSettings{
+            .folder = options.out + "/checkpoints", .keep = options.keep, .verify = options.verify_saves},
+        layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device));
+  }
+
   void load(const std::string& file) {
     world.watchdog().enter(Phase::load, start.state.step);
     load_device_state(file, layout, step.state(), *queue);
-    saved_step = state.step;
   }
 
   /// Of this rank's sequences.
@@ -163,13 +174,14 @@ struct Trainer::Impl {
   }
 
   void run(const std::string& run_folder);
-  void take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder);
+  void take_steps(BatchReader& reader, SampleLog* sample_log);
   void end_what_is_under_way();
   void share_times();
   void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
   void evaluate_and_log();
-  void save(const std::string& run_folder);
+  void save();
+  void finish_saving();
   bool due(int64_t interval) const { return interval > 0 && state.step % interval == 0; }
 };
 
@@ -190,7 +202,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
   // The reader, which may hang on a disk, outlives the loop.
   world.watchdog().limit_unwinding([&] {
     try {
-      take_steps(reader, sample_log ? &*sample_log : nullptr, run_folder);
+      take_steps(reader, sample_log ? &*sample_log : nullptr);
     } catch (const SharedError&) {
       end_what_is_under_way();
       throw;
@@ -200,7 +212,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
   rank_times.reset();
 }
 
-void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const std::string& run_folder) {
+void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log) {
   step.spread_weights();
   while (state.step < plan.steps) {
     world.watchdog().enter(Phase::step, state.step + 1);
@@ -211,7 +223,9 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
     const double rate = schedule.learning_rate(state.step);
     const HostBatch& batch = wait_for_batch(reader);
     backward(batch);
+    if (checkpoints.has_news()) step.scalars().vote(StepScalar::save_votes, *queue);
     step.finish();
+    checkpoints.protect(*queue);
     fault_point("update");
     step.update(state.step, rate);
     ++state.step;
@@ -229,17 +243,18 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log, const
 
     if (due(options.eval_every) || due(options.save_every)) report(step.scalars().receive(true));
     if (due(options.eval_every)) evaluate_and_log();
-    if (due(options.save_every)) save(run_folder);
+    if (due(options.save_every)) save();
   }
   reducer.wait_for_params();
   report(step.scalars().receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
-  if (options.save_every > 0 && saved_step != state.step) save(run_folder);
+  finish_saving();
 }
 
 /// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other
 /// ranks still send into this one's buffers must arrive before they are gone.
 void Trainer::Impl::end_what_is_under_way() {
+  checkpoints.settle();
   reducer.wait_for_params();
   queue->synchronize();
 }
@@ -264,6 +279,7 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
                     "that step. Lower --lr or --clip, and look at the step's data",
                     values->step, loss, values->grad_norm),
         ExitCode::bad_numbers);
+  if (values->save_votes > 0) checkpoints.hear();
   if (!world.is_root()) return;
   ensures(sent.step == values->step);
   sent.loss = loss;
@@ -283,43 +299,30 @@ void Trainer::Impl::evaluate_and_log() {
                           evaluator->windows()));
 }
 
-void Trainer::Impl::save(const std::string& run_folder) {
+void Trainer::Impl::save() {
   world.watchdog().enter(Phase::save, state.step);
   fault_point("save");
-  // Before anything is written: a job that stood still for a minute may have lost its folder to another.
-  world.everywhere([this] {
-    if (held != nullptr) held->confirm();
-  });
-  const Stopwatch watch;
-  const std::string folder = run_folder + "/checkpoints";
   const Manifest& manifest = dataset.manifest();
-  const CheckpointHeader header{.step = state.step,
-                                .cursor = state.cursor,
-                                .skipped = state.skipped,
-                                .run_id = start.start.run_id,
-                                .branch = start.start.branch,
-                                .parent_step = start.start.parent_step,
-                                .model = options.model,
-                                .configuration = start.configuration,
-                                .tokenizer = manifest.tokenizer,
-                                .dataset_fingerprint = manifest.fingerprint(),
-                                .dataset_source = manifest.source,
-                                .comm_choice = start.comm_choice};
   reducer.wait_for_params();
-  {
-    const SavedParts parts(step.state(), layout, reducer.buckets(), comm, device, *queue);
-    save_checkpoint(folder, header, layout, parts.state(), world);
-  }
-  saved_step = state.step;
-  if (!world.is_root()) return;
-  journal->save(state.step, watch.seconds());
-  console.say(
-      fmt::format("step {}/{}  saved {}/{}", state.step, plan.steps, folder, checkpoint_name(state.step)));
-  try {
-    retire_checkpoints(folder, header.run_id, header.branch, options.keep);
-  } catch (const Error& error) {
-    console.say(fmt::format("warning: {}", error.what()));  // a file too many is no reason to stop
-  }
+  checkpoints.begin({.step = state.step,
+                     .cursor = state.cursor,
+                     .skipped = state.skipped,
+                     .run_id = start.start.run_id,
+                     .branch = start.start.branch,
+                     .parent_step = start.start.parent_step,
+                     .model = options.model,
+                     .configuration = start.configuration,
+                     .tokenizer = manifest.tokenizer,
+                     .dataset_fingerprint = manifest.fingerprint(),
+                     .dataset_source = manifest.source,
+                     .comm_choice = start.comm_choice},
+                    step.state(), *queue);
+}
+
+/// The last step is worth as many attempts as may fail.
+void Trainer::Impl::finish_saving() {
+  if (options.save_every == 0) return;
+  for (checkpoints.hear(); checkpoints.saved_step() != state.step; checkpoints.hear()) save();
 }
 
 Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
@@ -332,8 +335,10 @@ Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& ru
         if (!run.start.file.empty()) return;
         set_initial_weights(weights, layout, options.model, options.seed, *device.make_queue());
       });
-  world.everywhere(
-      [&] { impl_ = std::make_unique<Impl>(world, device, comm, run, console, std::move(buffers)); });
+  std::unique_ptr<World> beside = options.save_every > 0 ? world.duplicate() : nullptr;
+  world.everywhere([&] {
+    impl_ = std::make_unique<Impl>(world, std::move(beside), device, comm, run, console, std::move(buffers));
+  });
 }
 
 Trainer::~Trainer() = default;
@@ -342,7 +347,6 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   Impl& trainer = *impl_;
   const World& world = trainer.world;
   const std::string& resumed = trainer.start.start.file;
-  trainer.held = held;
   const MemoryEstimate memory =
       announce_memory(trainer.console, world, trainer.options, trainer.memory(), trainer.layout.parameters());
   trainer.progress.emplace(trainer.console, trainer.state.step, trainer.plan.steps,
@@ -354,6 +358,7 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
                            trainer.layout.parameters(), trainer.plan.steps, trainer.options.global_batch);
     trainer.journal->memory(memory);
     if (!resumed.empty()) trainer.journal->resume(trainer.state.step, world.size(), resumed);
+    trainer.checkpoints.attach(held, &*trainer.journal);
   });
   trainer.run(run_folder);
   const int64_t parameters = trainer.layout.parameters();

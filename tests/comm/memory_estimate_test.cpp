@@ -45,9 +45,8 @@ MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, Comm& co
 
   std::vector<DeviceState> states = optimizer.state();
   states.push_back(weights.state());
-  const SavedParts saved(states, layout, buckets, comm, device, *device.make_queue());
-  for (const StateTensor& part : saved.state()) taken.saving += part.data.bytes();
-  if (device.given > 0) taken.saving += buckets.largest() * size_of(DType::f32);  // one at a time
+  const SavedParts saved(states, layout, buckets, comm, device);
+  note(taken.saving);
   return taken;
 }
 

@@ -100,7 +100,10 @@ void Trainee::step() {
 
 SavedParts Trainee::saved_parts() {
   training_.reducer().wait_for_params();
-  return {training_.state(), layout_, reducer().buckets(), comm_, *device_, *queue_};
+  SavedParts parts(training_.state(), layout_, reducer().buckets(), comm_, *device_);
+  parts.take(training_.state(), *queue_);
+  parts.wait();
+  return parts;
 }
 
 Outcome Trainee::outcome() {

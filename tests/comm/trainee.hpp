@@ -48,6 +48,7 @@ public:
   const Weights& weights() const { return training_.weights(); }
   const Reducer& reducer() const { return training_.reducer(); }
   const AdamW& optimizer() const { return training_.optimizer(); }
+  /// Of the state as it is. Collective.
   SavedParts saved_parts();
 
   static std::vector<Range> leaves_of_ranks(int ranks, int64_t micro_batch);

@@ -232,7 +232,9 @@ TEST_CASE("parts that cross blocks of the checkpoint are gathered whole") {
     for (int64_t i = range.begin; i < range.end; ++i) values.push_back(static_cast<float>(i % 65521));
     state.shards.push_back({range, Tensor(values.data(), DType::f32, {range.size()})});
   }
-  const SavedParts saved({state}, layout, buckets, *comm, *device, *queue);
+  SavedParts saved({state}, layout, buckets, *comm, *device);
+  saved.take({state}, *queue);
+  saved.wait();
   const StateTensor& part = saved.state().front();
   const Range mine = checkpoint_part(layout, world->size(), world->rank());
   CHECK(part.first == mine.begin);

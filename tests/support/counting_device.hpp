@@ -19,6 +19,8 @@ public:
   bool multiplies(DType type) const override { return device_->multiplies(type); }
   std::unique_ptr<Queue> make_queue() override { return device_->make_queue(); }
   std::unique_ptr<Queue> make_communication_queue() override { return device_->make_communication_queue(); }
+  std::unique_ptr<Queue> make_copy_queue() override { return device_->make_copy_queue(); }
+  Allocator& host_memory() override { return *this; }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }
   Ops& ops() override { return device_->ops(); }
 

@@ -199,6 +199,8 @@ public:
   bool multiplies(DType type) const override { return inner_->multiplies(type); }
   std::unique_ptr<Queue> make_queue() override { return inner_->make_queue(); }
   std::unique_ptr<Queue> make_communication_queue() override { return inner_->make_communication_queue(); }
+  std::unique_ptr<Queue> make_copy_queue() override { return inner_->make_copy_queue(); }
+  Allocator& host_memory() override { return inner_->host_memory(); }
   std::unique_ptr<Event> make_event() override { return inner_->make_event(); }
   Ops& ops() override { return ops_; }
 

@@ -35,6 +35,8 @@ public:
     return std::make_unique<WatchfulQueue>(*this, device_->make_queue());
   }
   std::unique_ptr<Queue> make_communication_queue() override { return device_->make_communication_queue(); }
+  std::unique_ptr<Queue> make_copy_queue() override { return device_->make_copy_queue(); }
+  Allocator& host_memory() override { return device_->host_memory(); }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }
   Ops& ops() override { return device_->ops(); }
 

@@ -94,9 +94,10 @@ class Run:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
 
-    def events(self, kind):
+    def events(self, kind=None):
+        """Those of a kind, or all."""
         lines = (self.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
 
     def losses(self):
         """Loss by step; the last attempt's line wins."""

@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import SystemTest
+from harness import SAVING_FAILED, Run, SystemTest
 
 
 class Checkpoints(SystemTest):
@@ -17,6 +17,74 @@ class Checkpoints(SystemTest):
         self.assertEqual(run.checkpoints(), [f"step-{step:08d}.h5" for step in (3, 6, 7)])
         done = self.start(self.synth(), out, steps=7, save_every=3, keep=9)
         self.assertIn("finished", done.out, str(done))
+
+    def test_training_goes_on_while_a_checkpoint_is_written(self):
+        self.need_h5py()
+        changes = {"steps": 40, "save_every": 20, "dropout": 0.1}
+        for ranks, zero in ((None, "0"), (2, "0"), (2, "1")):
+            with self.subTest(ranks=ranks, zero=zero):
+                slow = {"GPT_FAULT": "save.open:delay=1500@step=20"}
+                name = f"{ranks}-{zero}-"
+                run = self.train(
+                    self.synth(), self.path(name + "async"), ranks=ranks, zero=zero, environment=slow, **changes
+                )
+                events = [(event["event"], event["step"]) for event in run.events() if "step" in event]
+                self.assertGreater(events.index(("save", 20)), events.index(("step", 30)))
+                first, second = run.events("save")
+                self.assertGreater(first["seconds"], 1.4)
+                self.assertLess(second["seconds"], 1.4)
+                self.assertLess(second["stall_seconds"], 1.4)
+                waiting = self.train(
+                    self.synth(), self.path(name + "sync"), ranks=ranks, zero=zero, save="sync", environment=slow,
+                    **changes,
+                )
+                events = [(event["event"], event["step"]) for event in waiting.events() if "step" in event]
+                self.assertLess(events.index(("save", 20)), events.index(("step", 21)))
+                for step in (20, 40):
+                    self.assert_same_state(run.checkpoint(step), waiting.checkpoint(step))
+
+    def test_a_run_survives_saves_that_fail(self):
+        for ranks in (None, 2):
+            with self.subTest(ranks=ranks):
+                fault = {"GPT_FAULT": "save.commit:throw@step=4;save.commit:throw@step=6"}
+                run = self.train(
+                    self.synth(), self.path(f"some{ranks}"), ranks=ranks, environment=fault, steps=10, save_every=2, keep=9
+                )
+                self.assertEqual(run.checkpoints(), [f"step-{step:08d}.h5" for step in (2, 8, 10)])
+                failed = run.events("save_failed")
+                self.assertEqual([event["step"] for event in failed], [4, 6])
+                self.assertIn("fault injected at 'save.commit'", failed[0]["reason"])
+
+    def test_too_many_failed_saves_in_a_row_end_the_run(self):
+        for ranks, save in ((None, "async"), (2, "async"), (2, "sync")):
+            with self.subTest(ranks=ranks, save=save):
+                out = self.path(f"{ranks}-{save}")
+                done = self.start(
+                    self.synth(), out, ranks=ranks, environment={"GPT_FAULT": "save.commit:throw"}, steps=10**6,
+                    save_every=20, save_failures=2, save=save, log_every=0,
+                )
+                self.assert_refused(done, SAVING_FAILED, "step-00000040.h5", "fault injected at 'save.commit'")
+                self.assertEqual(done.out.count("the run goes on"), 1, str(done))
+                run = Run(out)
+                self.assertEqual([event["step"] for event in run.events("save_failed")], [20, 40])
+                self.assertEqual(list(run.folder.glob("checkpoints/*")), [])
+
+    def test_the_last_checkpoint_is_tried_again(self):
+        fault = {"GPT_FAULT": "save.commit:throw@step=4,hit=1"}
+        run = self.train(self.synth(), self.path("run"), environment=fault, steps=4, save_every=4)
+        self.assertEqual(run.checkpoints(), ["step-00000004.h5"])
+
+    def test_a_checkpoint_that_reads_back_wrong_deletes_nothing(self):
+        fault = {"GPT_FAULT": "save.verify:throw@step=4"}
+        run = self.train(self.synth(), self.path("run"), environment=fault, steps=6, save_every=2, keep=1)
+        self.assertEqual(run.checkpoints(), ["step-00000006.h5"])
+        failed = run.events("save_failed")
+        self.assertEqual([event["step"] for event in failed], [4])
+        self.assertIn("not what the disk holds", failed[0]["reason"])
+        trusting = self.train(
+            self.synth(), self.path("trusting"), environment=fault, steps=6, save_every=2, keep=1, verify_saves="false"
+        )
+        self.assertEqual(trusting.events("save_failed"), [])
 
     def test_save_every_0_saves_nothing(self):
         run = self.train(self.synth(), self.path("run"), steps=3, save_every=0)

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <set>
+#include <thread>
 
 namespace gpt {
 
@@ -21,6 +22,30 @@ TEST_CASE("a fault acts at its point, step, rank and hit only") {
   CHECK_THROWS_AS(fault_point("here"), Error);
   CHECK_NOTHROW(fault_point("here"));
   set_fault_step(8);
+  CHECK_NOTHROW(fault_point("here"));
+}
+
+TEST_CASE("a thread may work on a step of its own") {
+  const Faults faults("here:throw@step=7");
+  set_fault_step(9);
+  const auto throws_at = [](int64_t step) {
+    bool thrown = false;
+    std::jthread([&] {
+      const FaultStep own(step);
+      try {
+        fault_point("here");
+      } catch (const Error&) {
+        thrown = true;
+      }
+    }).join();
+    return thrown;
+  };
+  CHECK(throws_at(7));
+  CHECK_FALSE(throws_at(9));
+  {
+    const FaultStep own(7);
+    CHECK_THROWS_AS(fault_point("here"), Error);
+  }
   CHECK_NOTHROW(fault_point("here"));
 }
 

@@ -54,6 +54,8 @@ public:
   }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(threads_); }
   std::unique_ptr<Queue> make_communication_queue() override { return make_worker_queue(); }
+  std::unique_ptr<Queue> make_copy_queue() override { return make_queue(); }
+  Allocator& host_memory() override { return *this; }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   Ops& ops() override { return ops_; }
 

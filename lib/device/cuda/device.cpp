@@ -46,10 +46,29 @@ private:
   int index_;
 };
 
+class PinnedMemory final : public Allocator {
+public:
+  explicit PinnedMemory(int device) : device_(device) {}
+
+  void* allocate(int64_t bytes) override {
+    use_cuda_device(device_);
+    void* const data = allocate_pinned(bytes);
+    std::memset(data, 0, static_cast<size_t>(bytes));
+    return data;
+  }
+  void release(void* data, int64_t) override {
+    cudaSetDevice(device_);
+    release_pinned(data);
+  }
+
+private:
+  int device_;
+};
+
 class CudaDevice final : public Device {
 public:
   CudaDevice(const CudaDeviceInfo& info, const CudaOptions& options)
-      : info_(info), options_(options), selected_(info.index), ops_(options) {}
+      : info_(info), options_(options), selected_(info.index), pinned_(info.index), ops_(options) {}
 
   void* allocate(int64_t bytes) override {
     use_cuda_device(index());
@@ -72,6 +91,8 @@ public:
   bool multiplies(DType type) const override { return type == DType::f32 || type == DType::bf16; }
   std::unique_ptr<Queue> make_queue() override { return make(CudaQueue::Priority::normal); }
   std::unique_ptr<Queue> make_communication_queue() override { return make(CudaQueue::Priority::high); }
+  std::unique_ptr<Queue> make_copy_queue() override { return make(CudaQueue::Priority::normal); }
+  Allocator& host_memory() override { return pinned_; }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(index(), failure_); }
   Ops& ops() override { return ops_; }
 
@@ -85,6 +106,7 @@ private:
   CudaDeviceInfo info_;
   CudaOptions options_;
   Selected selected_;
+  PinnedMemory pinned_;
   std::shared_ptr<HostFailure> failure_ = std::make_shared<HostFailure>();
   CudaOps ops_;
 };

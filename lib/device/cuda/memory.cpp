@@ -36,16 +36,20 @@ void release_on_gpu(void* data) {
   if (std::uncaught_exceptions() == 0) cudaFree(data);
 }
 
-CudaMemory::CudaMemory(Place place, int64_t bytes) : place_(place), bytes_(bytes) {
+void* allocate_pinned(int64_t bytes) {
   void* data = nullptr;
-  if (place == Place::device) {
-    data = allocate_on_gpu(bytes);
-  } else {
-    const cudaError_t status = cudaMallocHost(&data, static_cast<size_t>(std::max(bytes, int64_t{1})));
-    if (status == cudaErrorMemoryAllocation) refuse("that the GPU copies from (pinned memory)", bytes);
-    check_cuda(status);
-  }
-  data_ = static_cast<std::byte*>(data);
+  const cudaError_t status = cudaMallocHost(&data, static_cast<size_t>(std::max(bytes, int64_t{1})));
+  if (status == cudaErrorMemoryAllocation) refuse("that the GPU copies from (pinned memory)", bytes);
+  check_cuda(status);
+  return data;
+}
+
+void release_pinned(void* data) {
+  if (std::uncaught_exceptions() == 0) cudaFreeHost(data);
+}
+
+CudaMemory::CudaMemory(Place place, int64_t bytes) : place_(place), bytes_(bytes) {
+  data_ = static_cast<std::byte*>(place == Place::device ? allocate_on_gpu(bytes) : allocate_pinned(bytes));
 }
 
 CudaMemory::CudaMemory(CudaMemory&& other) noexcept { *this = std::move(other); }
@@ -61,8 +65,8 @@ CudaMemory::~CudaMemory() {
   if (data_ == nullptr) return;
   if (place_ == Place::device)
     release_on_gpu(data_);
-  else if (std::uncaught_exceptions() == 0)
-    cudaFreeHost(data_);
+  else
+    release_pinned(data_);
 }
 
 }  // namespace gpt

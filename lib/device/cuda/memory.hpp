@@ -32,6 +32,11 @@ void* allocate_on_gpu(int64_t bytes);
 /// Gives it back, unless an exception passes.
 void release_on_gpu(void* data);
 
+/// Memory of the host that GPUs copy from and to directly. @throws Error if there is not so much
+void* allocate_pinned(int64_t bytes);
+/// Gives it back, unless an exception passes.
+void release_pinned(void* data);
+
 /// Memory that is kept from use to use, and grows when more is asked for.
 class CudaScratch {
 public:

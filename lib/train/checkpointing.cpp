@@ -1,0 +1,79 @@
+#include "train/checkpointing.hpp"
+
+#include "base/error.hpp"
+#include "base/stopwatch.hpp"
+
+#include <utility>
+
+namespace gpt {
+
+Checkpointing::Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
+                             int64_t saved_step, std::unique_ptr<Saver> saver)
+    : world_(world),
+      console_(console),
+      options_(options),
+      steps_(steps),
+      saved_step_(saved_step),
+      saver_(std::move(saver)) {}
+
+void Checkpointing::attach(const RunFolder* folder, Journal* journal) {
+  folder_ = folder;
+  journal_ = journal;
+}
+
+void Checkpointing::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states,
+                          Queue& compute) {
+  const Stopwatch watch;
+  hear();
+  world_.watchdog().enter(Phase::save, header.step);
+  // Before anything is written: a job that stood still for a minute may have lost its folder to another.
+  world_.everywhere([this] {
+    if (folder_ != nullptr) folder_->confirm();
+  });
+  saver_->begin(header, states, compute);
+  stall_ = watch.seconds();
+  if (options_.save == "async") return;
+  hear();
+}
+
+void Checkpointing::protect(Queue& compute) {
+  if (saver_ && saver_->under_way()) saver_->protect(compute);
+}
+
+bool Checkpointing::has_news() const { return world_.is_root() && saver_ && saver_->has_ended(); }
+
+void Checkpointing::hear() {
+  if (!saver_ || !saver_->under_way()) return;
+  const Stopwatch watch;
+  world_.watchdog().enter(Phase::save, saver_->step());
+  const SaveEnd end = saver_->wait();
+  stall_ += watch.seconds();
+  report(end);
+  if (end.failure.empty()) {
+    saved_step_ = end.step;
+    failures_ = 0;
+    return;
+  }
+  if (++failures_ == options_.save_failures) throw SharedError(end.failure, ExitCode::saving_failed);
+}
+
+void Checkpointing::settle() noexcept try { hear(); } catch (const std::exception&) {
+  // Said, as far as it can be; the other error is on its way.
+}
+
+void Checkpointing::report(const SaveEnd& end) {
+  if (!world_.is_root()) return;
+  if (journal_ != nullptr) journal_->save(end, stall_);
+  if (!end.failure.empty()) {
+    if (failures_ + 1 < options_.save_failures)
+      console_.say(
+          fmt::format("warning: {}; the run goes on, and ends when {} in a row have failed "
+                      "(--save-failures)",
+                      end.failure, options_.save_failures));
+    return;
+  }
+  console_.say(fmt::format("step {}/{}  saved {}", end.step, steps_, end.file));
+  if (!end.notice.empty()) console_.say(fmt::format("warning: {}", end.notice));
+}
+
+}  // namespace gpt

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "comm/world.hpp"
+#include "train/console.hpp"
+#include "train/journal.hpp"
+#include "train/options.hpp"
+#include "train/run_folder.hpp"
+#include "train/saver.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace gpt {
+
+/// A run's saves: begins them, hears how they ended, says so, and ends the run when too many fail in a row.
+class Checkpointing {
+public:
+  /// @param steps       of the run, for people
+  /// @param saved_step  of the checkpoint that the run goes on from; -1: none
+  Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
+                int64_t saved_step, std::unique_ptr<Saver> saver);
+
+  /// What a run has while it is under way: its folder and its log. Root only; neither is needed.
+  void attach(const RunFolder* folder, Journal* journal);
+
+  /// Saves the state as it is after all that was given to `compute`. An earlier save is heard first; with
+  /// `--save sync` this one, too. Collective.
+  /// @throws SharedError(saving_failed) as hear
+  void begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute);
+
+  /// Work given to `compute` from now on may change the state.
+  void protect(Queue& compute);
+
+  /// There is something to hear, and no rank will wait long for it: the root's to say.
+  bool has_news() const;
+
+  /// Waits for the save under way, if there is one, and says how it ended. Collective.
+  /// @throws SharedError(saving_failed) when it is the last in a row that may fail
+  void hear();
+
+  /// The same when an error that all ranks hold is on its way: without another one.
+  void settle() noexcept;
+
+  /// Of the newest checkpoint.
+  int64_t saved_step() const { return saved_step_; }
+
+private:
+  void report(const SaveEnd& end);
+
+  const World& world_;
+  Console& console_;
+  const TrainOptions& options_;
+  const int64_t steps_;
+  int64_t saved_step_;
+  int64_t failures_ = 0;  // in a row
+  double stall_ = 0.0;    // of the save under way
+  const RunFolder* folder_ = nullptr;
+  Journal* journal_ = nullptr;
+  std::unique_ptr<Saver> saver_;
+};
+
+}  // namespace gpt

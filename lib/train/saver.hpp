@@ -1,0 +1,76 @@
+#pragma once
+
+#include "comm/world.hpp"
+#include "train/checkpoint.hpp"
+#include "train/device_state.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+struct SaveSettings {
+  std::string folder;  ///< of the checkpoints
+  int64_t keep = 1;    ///< newest ones of a branch that stay
+  bool verify = true;  ///< read each one back before older ones go
+};
+
+/// How a save ended.
+struct SaveEnd {
+  int64_t step = 0;
+  std::string file;
+  std::string failure;  ///< why there is no file, in a sentence; empty: there is one. The same on all ranks
+  std::optional<int> rank;  ///< that failed, where it was one
+  std::string notice;       ///< rank 0: what went wrong afterwards; empty: nothing
+  double seconds = 0.0;     ///< until the file was there, from when the state had been copied
+  double verifying = 0.0;   ///< seconds in which it was then read back
+};
+
+/// Saves checkpoints on a thread of its own, while training goes on: one at a time.
+///
+///     begin(header, states, queue);   // the state is being copied
+///     protect(queue);                 // before each change of the state
+///     …
+///     if (under_way()) end = wait();
+///
+/// An error that ranks cannot share ends the job from that thread. HDF5 serves one thread at a time: while a
+/// save is under way no other thread may call it.
+class Saver {
+public:
+  /// Starts the thread. @param world  of the main thread @param beside  its duplicate, for the thread
+  /// @throws Error if there is no memory for copies of the state, or no thread
+  Saver(const World& world, std::unique_ptr<World> beside, SaveSettings settings, const Layout& layout,
+        SavedParts parts);
+
+  /// Waits for the save under way. While an exception passes and there are other ranks, it is left to itself,
+  /// with all that it uses, since the job is about to end: who wants it finished then calls wait() before.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// Collective; nothing is under way. Returns when copies of the state were given to the device's queues.
+  void begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute);
+
+  /// Work given to `compute` from now on, which may change the state, waits for the copies.
+  void protect(Queue& compute);
+
+  /// From begin to wait.
+  bool under_way() const;
+  /// Of the save under way.
+  int64_t step() const;
+  /// wait() would return at once on this rank.
+  bool has_ended() const;
+
+  /// How the save under way ended. The main thread's watchdog hears the signs of life of the saving one.
+  /// Collective, in so far as ranks end together.
+  SaveEnd wait();
+
+private:
+  struct Shared;  // with the thread
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace gpt
