@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
+#include "base/signals.hpp"
 #include "comm/siblings.hpp"
 #include "comm/world.hpp"
 #include "train/agreement.hpp"
@@ -57,6 +58,7 @@ std::optional<int> answer_alone(int argc, char** argv) try {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gpt::take_stop_requests();
   if (const std::optional<int> code = answer_alone(argc, argv)) return *code;
   return gpt::run_program(argc, argv, gpt::Program::training, run, timeout_of(argc, argv));
 }

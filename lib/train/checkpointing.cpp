@@ -3,17 +3,24 @@
 #include "base/error.hpp"
 #include "base/stopwatch.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpt {
+namespace {
+
+constexpr double slow_disk = 100e6;  // bytes a second
+
+}  // namespace
 
 Checkpointing::Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
-                             int64_t saved_step, std::unique_ptr<Saver> saver)
+                             int64_t saved_step, int64_t bytes, std::unique_ptr<Saver> saver)
     : world_(world),
       console_(console),
       options_(options),
       steps_(steps),
       saved_step_(saved_step),
+      longest_(static_cast<double>(bytes) / slow_disk),
       saver_(std::move(saver)) {}
 
 void Checkpointing::attach(const RunFolder* folder, Journal* journal) {
@@ -23,8 +30,8 @@ void Checkpointing::attach(const RunFolder* folder, Journal* journal) {
 
 void Checkpointing::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states,
                           Queue& compute) {
-  const Stopwatch watch;
   hear();
+  const Stopwatch watch;
   world_.watchdog().enter(Phase::save, header.step);
   // Before anything is written: a job that stood still for a minute may have lost its folder to another.
   world_.everywhere([this] {
@@ -50,11 +57,14 @@ void Checkpointing::hear() {
   stall_ += watch.seconds();
   report(end);
   if (end.failure.empty()) {
+    longest_ = saves_ == 0 ? end.seconds : std::max(longest_, end.seconds);
+    ++saves_;
     saved_step_ = end.step;
     failures_ = 0;
     return;
   }
-  if (++failures_ == options_.save_failures) throw SharedError(end.failure, ExitCode::saving_failed);
+  if (++failures_ == options_.save_failures)
+    throw SharedError(end.failure, ExitCode::saving_failed, end.rank);
 }
 
 void Checkpointing::settle() noexcept try { hear(); } catch (const std::exception&) {

@@ -19,8 +19,9 @@ class Checkpointing {
 public:
   /// @param steps       of the run, for people
   /// @param saved_step  of the checkpoint that the run goes on from; -1: none
+  /// @param bytes       of a checkpoint, about
   Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
-                int64_t saved_step, std::unique_ptr<Saver> saver);
+                int64_t saved_step, int64_t bytes, std::unique_ptr<Saver> saver);
 
   /// What a run has while it is under way: its folder and its log. Root only; neither is needed.
   void attach(const RunFolder* folder, Journal* journal);
@@ -43,6 +44,9 @@ public:
   /// The same when an error that all ranks hold is on its way: without another one.
   void settle() noexcept;
 
+  /// Seconds that a save took so far, at most; before the first, what its bytes take on a slow disk.
+  double longest_save() const { return longest_; }
+
   /// Of the newest checkpoint.
   int64_t saved_step() const { return saved_step_; }
 
@@ -56,6 +60,8 @@ private:
   int64_t saved_step_;
   int64_t failures_ = 0;  // in a row
   double stall_ = 0.0;    // of the save under way
+  int64_t saves_ = 0;     // that succeeded
+  double longest_;        // of them, seconds
   const RunFolder* folder_ = nullptr;
   Journal* journal_ = nullptr;
   std::unique_ptr<Saver> saver_;

@@ -110,6 +110,8 @@ void validate_options(const TrainOptions& options) {
   recompute_named(options.recompute);
   validate_choice("memory-check", options.memory_check, {"refuse", "warn"});
   validate_number("timeout", options.timeout, 0.0, 1e6);
+  validate(options.time_limit >= 0 && options.time_limit <= 1e9,
+           "--time-limit {}: use a number of seconds from 0 to 1e9", options.time_limit);
   validate(options.timeout == 0 || options.timeout >= 1,
            "--timeout {}: use at least 1 second, since less ends healthy jobs; 0 never ends one",
            options.timeout);

@@ -64,7 +64,8 @@ struct TrainOptions {
   std::string zero = "0";
   std::string recompute = "none";
   std::string memory_check = "refuse";
-  double timeout = 300.0;  ///< seconds without progress until the job is ended; 0: never
+  double time_limit = 0.0;  ///< seconds after its start by which it stops; 0: the end of the batch job
+  double timeout = 300.0;   ///< seconds without progress until the job is ended; 0: never
   std::string node_layout;
   double bucket_mb = 4.0;
 

@@ -3,6 +3,7 @@
 #include "base/contracts.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/signals.hpp"
 #include "base/stopwatch.hpp"
 #include "data/batch_reader.hpp"
 #include "model/generator.hpp"
@@ -19,6 +20,7 @@
 #include "train/schedule.hpp"
 #include "train/step_clock.hpp"
 #include "train/stragglers.hpp"
+#include "train/time_limit.hpp"
 #include "train/training_step.hpp"
 
 #include <algorithm>
@@ -79,6 +81,9 @@ struct Trainer::Impl {
   std::optional<Evaluator> evaluator;
   TrainState state;
   Checkpointing checkpoints;
+  const TimeLimit time_limit;
+  double longest_step = 0.0, longest_evaluation = 0.0;  // seconds
+  bool stopping = false;                                // as all ranks have agreed
 
   // Only while run() is under way.
   std::optional<Journal> journal;  // root only
@@ -120,7 +125,8 @@ struct Trainer::Impl {
         listener(reducer, world.watchdog()),
         state(run.state),
         checkpoints(world, console, options, plan.steps, start.start.file.empty() ? -1 : state.step,
-                    make_saver(std::move(beside))) {
+                    step_state_bytes(), make_saver(std::move(beside))),
+        time_limit(options.time_limit) {
     reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
@@ -145,6 +151,8 @@ struct Trainer::Impl {
     const std::vector<DeviceState> states = step.state();
     return {.states = std::ssize(states), .gathers = std::ranges::any_of(states, &DeviceState::shared_out)};
   }
+
+  int64_t step_state_bytes() const { return saved_size().states * layout.size() * size_of(DType::f32); }
 
   std::unique_ptr<Saver> make_saver(std::unique_ptr<World> beside) {
     if (!beside) return nullptr;
@@ -180,8 +188,10 @@ struct Trainer::Impl {
   void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
   void evaluate_and_log();
+  void vote();
   void save();
   void finish_saving();
+  [[noreturn]] void stop();
   bool due(int64_t interval) const { return interval > 0 && state.step % interval == 0; }
 };
 
@@ -223,7 +233,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log) {
     const double rate = schedule.learning_rate(state.step);
     const HostBatch& batch = wait_for_batch(reader);
     backward(batch);
-    if (checkpoints.has_news()) step.scalars().vote(StepScalar::save_votes, *queue);
+    vote();
     step.finish();
     checkpoints.protect(*queue);
     fault_point("update");
@@ -233,6 +243,7 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log) {
     if (sample_log != nullptr) sample_log->record(state.step, batch);
     report(step.scalars().receive(false));
     const double seconds = watch.seconds();
+    longest_step = std::max(longest_step, seconds);
     sent = {.step = state.step,
             .learning_rate = rate,
             .tokens = state.cursor * plan.lanes * options.model.context,
@@ -244,11 +255,36 @@ void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log) {
     if (due(options.eval_every) || due(options.save_every)) report(step.scalars().receive(true));
     if (due(options.eval_every)) evaluate_and_log();
     if (due(options.save_every)) save();
+    if (stopping && state.step < plan.steps) stop();
   }
   reducer.wait_for_params();
   report(step.scalars().receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   finish_saving();
+}
+
+/// What this rank has to say to all, who hear it with the step's loss.
+void Trainer::Impl::vote() {
+  if (checkpoints.has_news()) step.scalars().vote(StepScalar::save_votes, *queue);
+  // The vote is heard a step later.
+  const bool late = world.is_root() &&
+                    time_limit.reached(2 * longest_step + longest_evaluation, checkpoints.longest_save());
+  if (late || stop_signal() != 0) step.scalars().vote(StepScalar::stop_votes, *queue);
+}
+
+/// At the end of a step, on all ranks.
+void Trainer::Impl::stop() {
+  report(step.scalars().receive(true));
+  finish_saving();
+  std::string why;
+  const std::vector<std::string> signals = world.gather(stop_signal() != 0 ? signal_name(stop_signal()) : "");
+  for (size_t rank = 0; rank < signals.size() && why.empty(); ++rank)
+    if (!signals[rank].empty()) why = fmt::format("{} came to rank {}", signals[rank], rank);
+  if (why.empty()) why = time_limit.reason();
+  const std::string message = fmt::format(
+      "stopped after step {} of {}: {}. {}", state.step, plan.steps, why,
+      options.save_every > 0 ? "The same command goes on from there" : "Nothing was saved (--save-every 0)");
+  throw SharedError(message, ExitCode::stopped);
 }
 
 /// After an error that all ranks throw at the same place MPI goes on to its end in good order: what other
@@ -280,6 +316,7 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
                     values->step, loss, values->grad_norm),
         ExitCode::bad_numbers);
   if (values->save_votes > 0) checkpoints.hear();
+  stopping = stopping || values->stop_votes > 0;
   if (!world.is_root()) return;
   ensures(sent.step == values->step);
   sent.loss = loss;
@@ -289,10 +326,12 @@ void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
 }
 
 void Trainer::Impl::evaluate_and_log() {
+  const Stopwatch watch;
   world.watchdog().enter(Phase::evaluation, state.step);
   fault_point("eval");
   reducer.wait_for_params();
   const double loss = evaluator->mean_loss(model, listener, comm, *queue, world.watchdog());
+  longest_evaluation = std::max(longest_evaluation, watch.seconds());
   if (!world.is_root()) return;
   journal->eval(state.step, loss);
   console.say(fmt::format("step {}/{}  validation loss {:.4f} over {} windows", state.step, plan.steps, loss,

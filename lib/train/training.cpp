@@ -1,7 +1,7 @@
 #include "train/training.hpp"
 
 #include "base/fault.hpp"
-#include "base/last_words.hpp"
+#include "base/signals.hpp"
 #include "comm/comm_session.hpp"
 #include "comm/nccl_session.hpp"
 #include "device/device.hpp"
@@ -133,7 +133,13 @@ void train(Console& console, const World& world, PreparedRun& run) {
     folder->write_text("config.ini", run.configuration);
   });
   world.watchdog().set_folder(run.options.out);
-  if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
+  if (folder) {
+    say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
+    say_when_asked_to_stop(
+        "gpt_mpi: a signal asks to stop: the run ends soon, at the end of a step, with a checkpoint; Ctrl-C "
+        "or "
+        "SIGTERM once more ends it at once");
+  }
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
     const Backend backend = make_backend(console, world, run.device, run.options, &run);
@@ -159,6 +165,7 @@ int run_training(World& world, const OptionSource& source) {
   if (!run.device.notice.empty()) console.say(run.device.notice);
   for (const std::string& difference : environment_differences(world)) console.say("warning: " + difference);
   if (run.options.eval_only) {
+    refuse_stop_requests();
     evaluate_only(console, world, run);
   } else if (!run.start.file.empty() && run.state.step >= run.plan.steps) {
     hold_folder(world, run.options.out);  // a folder in which another job is at work is not finished

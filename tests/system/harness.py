@@ -1,5 +1,6 @@
 """What the system tests share: running the built programs, small datasets, and reading what a run leaves behind."""
 
+import contextlib
 import csv
 import json
 import os
@@ -15,7 +16,7 @@ MPIRUN = TOP / "tests" / "support" / "mpirun.sh"
 STRICT = os.environ.get("GPT_TEST_STRICT", "0") != "0"
 SANITIZED = os.environ.get("GPT_TEST_SANITIZED", "0") != "0"
 
-USAGE, FAILED, RANK_FAILED, DAMAGED, SAVING_FAILED, BAD_NUMBERS = 2, 1, 10, 11, 12, 13
+USAGE, FAILED, STOPPED, RANK_FAILED, DAMAGED, SAVING_FAILED, BAD_NUMBERS = 2, 1, 3, 10, 11, 12, 13
 
 # Small enough that a step takes a millisecond; 12 sequences divide among no more than a few of the rank counts.
 TINY = {
@@ -86,6 +87,22 @@ def options(values):
         if value is not None
         for word in ("--" + name.replace("_", "-"), str(value).lower() if isinstance(value, bool) else str(value))
     ]
+
+
+def ranks_of(word):
+    """rank -> (process id, state) of the ranks whose command line has the word."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if (folder / "comm").read_text() != "gpt_mpi\n":  # mpirun has the word in its line too
+                continue
+            if str(word).encode() not in (folder / "cmdline").read_bytes():
+                continue
+            rank = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", (folder / "environ").read_bytes())
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if rank:
+                found[int(rank[1])] = int(folder.name), state
+    return found
 
 
 class Run:

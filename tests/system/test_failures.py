@@ -42,7 +42,7 @@ FAULTS = [
     ("save.write", "", SAVING_FAILED),
     ("load", "", FAILED),
 ]
-EVERY_TWO = {"steps": 6, "save_every": 2, "eval_every": 2}
+EVERY_TWO = {"steps": 6, "save_every": 2, "eval_every": 2, "save": "sync"}
 
 
 def processes_with(word):
@@ -140,20 +140,18 @@ class Failures(SystemTest):
                     os.kill(process, signal.SIGKILL)
                 raise
         self.assert_nothing_runs(out)
-        self.assertFalse((out / "verdict.json").exists())
         return job.returncode, err
 
-    def test_a_job_that_a_signal_ends_says_what_is_lost(self):
-        for ranks, number, code in ((None, signal.SIGTERM, -signal.SIGTERM), (2, signal.SIGINT, 1), (2, signal.SIGTERM, 1)):
-            with self.subTest(ranks=ranks, number=number):
-                for attempt in range(4 if ranks else 1):  # mpirun sometimes drops the last words of its ranks
-                    out = self.path(f"{ranks}-{number}-{attempt}")
-                    ended, err = self.end_by_signal(out, ranks, number)
-                    self.assertEqual(ended, code, err)
-                    if "ended by a signal" in err:
-                        break
-                self.assertEqual(err.count("ended by a signal"), 1, err)
-                self.assertIn(f"{out}/checkpoints", err)
+    def test_a_launcher_that_is_ended_ends_its_ranks(self):
+        """Open MPI's gives them a second: enough for this run to stop as it would by itself, and not promised."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                out = self.path(str(number))
+                code, err = self.end_by_signal(out, 2, number)
+                self.assertNotEqual(code, 0, err)
+                checkpoints = Run(out).checkpoints()
+                again = self.start(self.synth(), out, ranks=2, steps=int(checkpoints[-1][5:13]) + 1)
+                self.assertEqual(again.code, 0, str(again))
 
     def test_a_killed_rank_ends_the_job(self):
         done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)

@@ -28,6 +28,7 @@ from harness import (
     SystemTest,
     options,
     program,
+    ranks_of,
 )
 
 TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
@@ -66,22 +67,6 @@ ROOT_STOPS = [
     ("save.commit", "step=40", "save at step 40"),
     ("sample", "", "end"),
 ]
-
-
-def ranks_of(word):
-    """rank -> (process id, state) of the ranks whose command line has the word."""
-    found = {}
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if (folder / "comm").read_text() != "gpt_mpi\n":  # mpirun has the word in its line too
-                continue
-            if str(word).encode() not in (folder / "cmdline").read_bytes():
-                continue
-            rank = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", (folder / "environ").read_bytes())
-            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-            if rank:
-                found[int(rank[1])] = int(folder.name), state
-    return found
 
 
 def has_begun(process):
