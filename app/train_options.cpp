@@ -39,6 +39,7 @@ std::vector<Entry> entries(TrainOptions& o) {
   const char* const batch = "Batch";
   const char* const optimizer = "Optimizer";
   const char* const logs = "Evaluation, checkpoints, logs";
+  const char* const guard = "Bad steps";
   const char* const machine = "Machine";
   return {
       {run, "data", &o.data, "dataset folder, made by gpt_data"},
@@ -88,6 +89,14 @@ std::vector<Entry> entries(TrainOptions& o) {
       {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/",
        Entry::Scope::machine},
       {logs, "sample-tokens", &o.sample_tokens, "length of the sample printed at the end; 0: none"},
+
+      {guard, "on-bad-step", &o.on_bad_step,
+       "a step with bad numbers is never taken; then: stop; skip (go on); rollback (go on from the last "
+       "checkpoint, without that step's data)"},
+      {guard, "spike-z", &o.spike_z,
+       "bad is also a loss or gradient norm so many robust deviations above its median; 0: is not"},
+      {guard, "max-bad-steps", &o.max_bad_steps,
+       "skipped in a row, or rollbacks of one start, before the run ends"},
 
       {machine, "device", &o.device,
        "auto (GPUs where every rank has one of its own, else the CPU), cpu, cuda", Entry::Scope::machine},

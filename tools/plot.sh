@@ -28,7 +28,7 @@ points() {
       return at ? substr($0, at + length(name)) + 0 : "none"
     }
     { gsub(/[ \t]/, "") }
-    index($0, "\"event\":\"start\"") {
+    index($0, "\"event\":\"start\"") || index($0, "\"event\":\"rollback\"") {
       begin = number("\"step\":")
       for (step in value) if (step + 0 > begin + 0) delete value[step]
     }

@@ -188,12 +188,12 @@ void TimedOps::square_sums(Tensor sums, Tensor g, Queue& queue) {
       queue, [&] { ops_.square_sums(sums, g, queue); });
 }
 
-void TimedOps::clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue& queue) {
+void TimedOps::clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue& queue) {
   times_.measure(
       [&] {
         return Operation{"clip scale", {.bytes = bytes_of({sums})}};
       },
-      queue, [&] { ops_.clip_scale(scalars, sums, max_norm, queue); });
+      queue, [&] { ops_.clip_scale(scalars, sums, limits, queue); });
 }
 
 void TimedOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars,

@@ -40,7 +40,7 @@ public:
   void add(Tensor sum, Tensor x, Queue& queue) override;
   void sum_in_order(Tensor sum, Tensor terms, Queue& queue) override;
   void square_sums(Tensor sums, Tensor g, Queue& queue) override;
-  void clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue& queue) override;
+  void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue& queue) override;
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
              Queue& queue) override;
   void cast(Tensor dst, Tensor src, Queue& queue) override;

@@ -37,6 +37,8 @@ std::mutex faults_mutex;
 std::atomic<int64_t> current_step{0};
 thread_local std::optional<int64_t> step_of_thread;
 
+constexpr std::string_view value_point_name = "gradients";  // the only one that has values
+
 int64_t to_number(std::string_view text, std::string_view where) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -76,9 +78,9 @@ Fault parse(std::string_view text) {
       "GPT_FAULT: '{}': write delay=MILLISECONDS or jitter=MILLISECONDS, and no number for other actions",
       text);
   validate(fault.action == "kill" || fault.action == "stop" || fault.action == "exit" ||
-               fault.action == "throw" || delays,
-           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw, delay=MILLISECONDS or "
-           "jitter=MILLISECONDS",
+               fault.action == "throw" || fault.action == "nan" || delays,
+           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw, delay=MILLISECONDS, "
+           "jitter=MILLISECONDS or nan",
            fault.action, text);
   for (std::string_view condition : split(text.substr(std::min(at + 1, text.size())), ',')) {
     const size_t equals = std::min(condition.find('='), condition.size());
@@ -95,6 +97,8 @@ Fault parse(std::string_view text) {
 }
 
 void validate_point(const Fault& fault, const std::vector<std::string_view>& points) {
+  validate(fault.action != "nan" || fault.point == value_point_name,
+           "GPT_FAULT: '{}': nan acts at the point '{}' only", fault.text, value_point_name);
   validate(std::ranges::find(points, fault.point) != points.end(),
            "GPT_FAULT: this program has no point '{}', named in '{}': use {}", fault.point, fault.text,
            fmt::join(points, ", "));
@@ -150,20 +154,33 @@ void set_fault_step(int64_t step) { current_step = step; }
 FaultStep::FaultStep(int64_t step) { step_of_thread = step; }
 FaultStep::~FaultStep() { step_of_thread.reset(); }
 
-void pass_fault_point(std::string_view name) {
+namespace {
+
+/// The fault that is due at the point now, if one is.
+std::optional<Fault> find_due(std::string_view name) {
   std::optional<Fault> due;
   const int64_t step = step_of_thread.value_or(current_step);
-  {
-    const std::lock_guard lock(faults_mutex);
-    for (Fault& fault : faults) {
-      if (!fault.here || fault.point != name || fault.step.value_or(step) != step) continue;
-      ++fault.passed;
-      if (fault.passed != fault.hit.value_or(fault.passed)) continue;
-      fault.acted = true;
-      due = fault;
-    }
+  const std::lock_guard lock(faults_mutex);
+  for (Fault& fault : faults) {
+    if (!fault.here || fault.point != name || fault.step.value_or(step) != step) continue;
+    ++fault.passed;
+    if (fault.passed != fault.hit.value_or(fault.passed)) continue;
+    fault.acted = true;
+    due = fault;
   }
+  return due;
+}
+
+}  // namespace
+
+void pass_fault_point(std::string_view name) {
+  if (const std::optional<Fault> due = find_due(name)) act(*due);
+}
+
+bool pass_value_point(std::string_view name) {
+  const std::optional<Fault> due = find_due(name);
   if (due) act(*due);
+  return due && due->action == "nan";
 }
 
 }  // namespace gpt

@@ -12,9 +12,9 @@ namespace gpt {
 ///
 /// `GPT_FAULT` holds one or more faults separated by ';':
 ///     POINT:ACTION[@condition,condition…]      e.g.  save.write:kill@rank=1,step=20
-/// ACTION is kill | stop | exit | throw | delay=MILLISECONDS | jitter=MILLISECONDS. Conditions are rank=N,
-/// step=N and hit=N (the N-th time the point is passed, from 1; default: every time). Unset, a point costs
-/// one test of a constant. docs/fault-injection.md lists the points.
+/// ACTION is kill | stop | exit | throw | delay=MILLISECONDS | jitter=MILLISECONDS | nan. Conditions are
+/// rank=N, step=N and hit=N (the N-th time the point is passed, from 1; default: every time). Unset, a point
+/// costs one test of a constant. docs/fault-injection.md lists the points.
 
 enum class Program { training, sampling, bench };
 
@@ -58,5 +58,10 @@ inline void fault_point(std::string_view name) {
   if (faults_armed) [[unlikely]]
     pass_fault_point(name);
 }
+
+/// The same where values can be spoiled: true when the action is `nan`, for the caller to make one of its
+/// values not a number.
+bool pass_value_point(std::string_view name);
+inline bool value_point(std::string_view name) { return faults_armed && pass_value_point(name); }
 
 }  // namespace gpt

@@ -24,6 +24,7 @@ const std::vector<Point>& points() {
       {"comm.block", {training, bench}},
       {"step", {training}},
       {"backward", {training}},
+      {"gradients", {training}},
       {"update", {training}},
       {"eval", {training}},
       {"save", {training}},

@@ -4,6 +4,7 @@
 #include "device/tensor.hpp"
 
 #include <cstdint>
+#include <limits>
 
 namespace gpt {
 
@@ -28,8 +29,16 @@ struct Dropout {
 };
 
 /// Scalars that a step's operations pass on without the host: one f64 tensor of shape (StepScalar::count).
-/// Those before grad_norm are summed over the ranks: the loss, and votes, of how many ranks say so.
-enum class StepScalar : int { loss_sum, stop_votes, save_votes, grad_norm, clip_scale, finite, count };
+/// Those before own_loss are summed over the ranks: the loss, and votes, of how many ranks say so. own_loss is
+/// this rank's part of loss_sum.
+enum class StepScalar : int { loss_sum, stop_votes, save_votes, own_loss, grad_norm, clip_scale, accepted, count };
+
+/// What a step must keep to for the optimizer to take it.
+struct StepLimits {
+  double clip = 0.0;  ///< gradients are scaled to this norm where theirs is larger; 0: never
+  double loss_sum = std::numeric_limits<double>::infinity();
+  double grad_norm = std::numeric_limits<double>::infinity();
+};
 
 struct AdamWStep {
   float lr = 0.0F;
@@ -119,13 +128,13 @@ public:
   /// sums[i] = Σ of squares of g's block i, 1024 elements each.  sums (ceil(size/1024)) f64; g f32
   virtual void square_sums(Tensor sums, Tensor g, Queue&) = 0;
 
-  /// grad_norm = √Σ sums, added in order; clip_scale = min(1, max_norm / (grad_norm + 1e-6)), 1 when max_norm
-  /// is 0; finite = 1 when loss_sum and grad_norm are finite, else 0, and then clip_scale means nothing.
-  /// scalars f64 (StepScalar::count)
-  virtual void clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue&) = 0;
+  /// grad_norm = √Σ sums, added in order; clip_scale = min(1, clip / (grad_norm + 1e-6)), 1 when clip is 0;
+  /// accepted = 1 when loss_sum and grad_norm are finite and not above their limits, else 0; clip_scale may
+  /// then mean nothing.  scalars f64 (StepScalar::count)
+  virtual void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue&) = 0;
 
-  /// AdamW (Loshchilov & Hutter 2019, algorithm 2) on g·clip_scale; nothing happens when scalars' finite is
-  /// 0. p, m, v, g f32 of one size; half bf16 of that size or empty: receives p rounded
+  /// AdamW (Loshchilov & Hutter 2019, algorithm 2) on g·clip_scale; nothing happens when scalars' accepted
+  /// is 0. p, m, v, g f32 of one size; half bf16 of that size or empty: receives p rounded
   virtual void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars,
                      const AdamWStep& step, Queue&) = 0;
 

@@ -21,7 +21,7 @@ struct CheckpointHeader {
 
   int64_t step = 0;            ///< optimizer steps done
   int64_t cursor = 0;          ///< windows consumed per lane
-  std::vector<Range> skipped;  ///< cursor ranges passed over
+  std::vector<Range> skipped;  ///< windows of each lane passed over, which the cursor does not count (Lanes)
   uint64_t run_id = 0;
   int64_t branch = 0;        ///< grows when a run resumes from a file that is not its newest
   int64_t parent_step = -1;  ///< step this branch began from; -1: from nothing
@@ -30,6 +30,7 @@ struct CheckpointHeader {
   std::string tokenizer;      ///< Tokenizer::serialize()
   uint64_t dataset_fingerprint = 0;
   std::string dataset_source;  ///< for people
+  std::string spikes;          ///< what the spike detector remembers (SpikeDetector::state)
   std::string comm_choice;     ///< how sums are formed (CommChoice as text); empty in files of older programs
 };
 

@@ -113,6 +113,7 @@ void write_structure(H5File& file, const CheckpointHeader& header, const Layout&
        {std::pair<const char*, const std::string&>{"configuration", header.configuration},
         {"tokenizer", header.tokenizer},
         {"dataset_source", header.dataset_source},
+        {"spikes", header.spikes},
         {"reduction", comm_choice}}) {
     validate(std::ssize(text) <= longest_text, "the {} has {} bytes, at most {} fit into a checkpoint", name,
              text.size(), longest_text);
@@ -148,6 +149,7 @@ CheckpointHeader parse_header(const H5File& file) {
   header.tokenizer = file.read_text("tokenizer", longest_text);
   header.dataset_fingerprint = read_hex(file, "dataset_fingerprint");
   header.dataset_source = file.read_text("dataset_source", longest_text);
+  if (file.contains("spikes")) header.spikes = file.read_text("spikes", longest_text);
   if (file.contains("reduction")) header.comm_choice = trimmed(file.read_text("reduction", longest_text));
   return header;
 }

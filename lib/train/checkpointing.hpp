@@ -47,6 +47,9 @@ public:
   /// Seconds that a save took so far, at most; before the first, what its bytes take on a slow disk.
   double longest_save() const { return longest_; }
 
+  /// The run goes on from that checkpoint.
+  void go_back(int64_t step) { saved_step_ = step; }
+
   /// Of the newest checkpoint.
   int64_t saved_step() const { return saved_step_; }
 

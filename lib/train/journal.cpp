@@ -110,6 +110,22 @@ void Journal::save(const SaveEnd& end, double stall) {
           {"verify_seconds", end.verifying}}});
 }
 
+void Journal::bad_step(const BadStep& bad) {
+  write({{{"event", "bad_step"},
+          {"attempt", attempt_},
+          {"step", bad.step},
+          {"reason", bad.reason},
+          {"action", bad.action},
+          {"loss", bad.loss},
+          {"grad_norm", bad.grad_norm},
+          {"ranks", bad.ranks},
+          {"windows", {bad.windows.begin, bad.windows.end}}}});
+}
+
+void Journal::rollback(int64_t step, int64_t branch, const std::string& file) {
+  write({{{"event", "rollback"}, {"attempt", attempt_}, {"step", step}, {"branch", branch}, {"file", file}}});
+}
+
 void Journal::memory(const MemoryEstimate& estimate) {
   write({{{"event", "memory"},
           {"attempt", attempt_},

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gpt {
 
@@ -20,6 +21,17 @@ struct StepRecord {
   double seconds = 0.0;
   double data_seconds = 0.0;  ///< of them the first rank waited for its batch
   double tokens_per_second = 0.0;
+};
+
+/// A step that the optimizer did not take.
+struct BadStep {
+  int64_t step = 0;
+  std::string reason;
+  std::string action;  ///< stop, skip, rollback
+  double loss = 0.0;
+  double grad_norm = 0.0;
+  std::vector<int> ranks;  ///< whose own loss is not finite
+  Range windows;           ///< of each lane, in its order from the start of training on
 };
 
 /// `log.jsonl`: one JSON object a line, each with its `attempt` (1 for the first start of a run, then 2, …),
@@ -40,6 +52,9 @@ public:
   void ranks(const IntervalTimes& times, const Stragglers& stragglers);
   /// @param stall  seconds that training stood still for it
   void save(const SaveEnd& end, double stall);
+  void bad_step(const BadStep& bad);
+  /// The run goes on from that checkpoint: what the log says of later steps is void.
+  void rollback(int64_t step, int64_t branch, const std::string& file);
   /// What the rank with the largest estimate needs.
   void memory(const MemoryEstimate& estimate);
   /// @param peak_bytes  the most that a rank had

@@ -4,6 +4,7 @@
 #include "comm/comm_plan.hpp"
 #include "model/recompute.hpp"
 #include "train/device_choice.hpp"
+#include "train/guard.hpp"
 
 #include <cmath>
 #include <limits>
@@ -95,6 +96,10 @@ void validate_options(const TrainOptions& options) {
   validate_count("save-every", options.save_every, 0);
   validate_count("keep", options.keep, 1);
   validate_count("save-failures", options.save_failures, 1);
+  on_bad_step_named(options.on_bad_step);
+  validate_count("max-bad-steps", options.max_bad_steps, 1);
+  validate(options.spike_z == 0 || (options.spike_z >= 3 && options.spike_z <= 1e6),
+           "--spike-z {}: use 0 (off) or a number from 3 on", options.spike_z);
   validate(options.save == "async" || options.save == "sync", "--save {}: use one of async, sync",
            options.save);
   validate_count("log-every", options.log_every, 0);

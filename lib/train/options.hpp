@@ -53,6 +53,11 @@ struct TrainOptions {
   bool log_samples = false;
   bool eval_only = false;
 
+  // Bad steps
+  std::string on_bad_step = "stop";
+  double spike_z = 0.0;        ///< 0: only what is not finite is bad
+  int64_t max_bad_steps = 10;  ///< skipped in a row, or rollbacks of one start
+
   // Machine
   int64_t threads = 0;             ///< 0: this rank's share of the cores it may use
   std::string precision = "fp32";  ///< fp32, bf16: activations and what matrix products read

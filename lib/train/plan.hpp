@@ -24,7 +24,9 @@ struct Plan {
   Range shards;                  ///< training shards that those come from
   int64_t micro_batch = 0;       ///< largest number of sequences held at a time
 
-  Lanes make_lanes(uint64_t seed) const { return {lanes, windows_per_lane, seed}; }
+  Lanes make_lanes(uint64_t seed, const std::vector<Range>& skipped) const {
+    return {lanes, windows_per_lane, seed, skipped};
+  }
 };
 
 /// @throws Error(usage) if the batch does not fit the shards or the ranks, or the dataset has too few tokens,

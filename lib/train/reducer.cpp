@@ -70,9 +70,11 @@ void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
   communication_.wait(compute, *reduced_);
 }
 
-void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
+void Reducer::finish(Tensor scalars, const StepLimits& limits, Queue& compute) {
   expects(compute_ == &compute);
-  sum_over_ranks(scalars.flat({0, static_cast<int64_t>(StepScalar::grad_norm)}), compute);
+  constexpr auto own = static_cast<int64_t>(StepScalar::own_loss);
+  if (tree_ == nullptr) compute.copy(scalars.flat({own, own + 1}), loss_of_micro(scalars));
+  sum_over_ranks(scalars.flat({0, own}), compute);
   if (tree_ != nullptr) {
     const Tensor loss = tree_->losses();
     sum_over_ranks(loss, compute);  // exact: all terms but one are 0
@@ -81,7 +83,7 @@ void Reducer::finish(Tensor scalars, double max_norm, Queue& compute) {
     tree_->restart();
   }
   sum_squares(compute);
-  ops_.clip_scale(scalars, block_sums_, max_norm, compute);
+  ops_.clip_scale(scalars, block_sums_, limits, compute);
   step_begins_ = true;
 }
 

@@ -42,9 +42,9 @@ public:
   void after_gradients(int64_t section) override;
 
   /// Sums the loss and the votes as well, waits for all buckets (on the queue, not on the host), and leaves
-  /// gradient norm, clip scale and finite flag in `scalars` (f64, StepScalar::count), where loss_sum and
-  /// votes are this rank's until then.
-  void finish(Tensor scalars, double max_norm, Queue& compute);
+  /// gradient norm, clip scale and verdict (accepted) in `scalars` (f64, StepScalar::count), where loss_sum
+  /// and votes are this rank's until then.
+  void finish(Tensor scalars, const StepLimits& limits, Queue& compute);
 
   /// Calls step(ranges) for what this rank must update, in the order in which forward uses it, and starts to
   /// spread it. Whoever then uses parameters asks before_use for the section, or wait_for_params.

@@ -35,7 +35,8 @@ std::optional<StepScalars::Values> StepScalars::receive(bool drain) {
   return Values{.step = slot.step,
                 .loss_sum = value(StepScalar::loss_sum),
                 .grad_norm = value(StepScalar::grad_norm),
-                .finite = value(StepScalar::finite) != 0.0,
+                .accepted = value(StepScalar::accepted) != 0.0,
+                .own_loss = value(StepScalar::own_loss),
                 .stop_votes = static_cast<int>(value(StepScalar::stop_votes)),
                 .save_votes = static_cast<int>(value(StepScalar::save_votes))};
 }

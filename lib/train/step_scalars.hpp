@@ -17,7 +17,8 @@ public:
     int64_t step = 0;
     double loss_sum = 0.0;
     double grad_norm = 0.0;
-    bool finite = true;
+    bool accepted = true;                ///< the optimizer took the step
+    double own_loss = 0.0;               ///< this rank's part of loss_sum; 0 with sums along a tree
     int stop_votes = 0, save_votes = 0;  ///< ranks that said so
   };
 

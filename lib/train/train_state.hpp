@@ -3,6 +3,7 @@
 #include "base/integers.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace gpt {
@@ -11,7 +12,8 @@ namespace gpt {
 struct TrainState {
   int64_t step = 0;            ///< optimizer steps done
   int64_t cursor = 0;          ///< windows consumed per lane
-  std::vector<Range> skipped;  ///< cursor ranges passed over
+  std::vector<Range> skipped;  ///< windows of each lane passed over, which the cursor does not count (Lanes)
+  std::string spikes;          ///< what the spike detector remembers
 };
 
 }  // namespace gpt

@@ -13,6 +13,7 @@
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
 #include "train/flat_buffers.hpp"
+#include "train/guard.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
@@ -24,6 +25,8 @@
 #include "train/training_step.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -38,7 +41,8 @@ Tensor host_view(const std::vector<Token>& tokens, const Tensor& like) {
 /// A tick for every section of the model, on its way to whoever listens.
 class TickingListener : public SectionListener {
 public:
-  TickingListener(SectionListener& next, Watchdog& watchdog) : next_(next), watchdog_(watchdog) {}
+  TickingListener(TrainingStep& step, const Layout& layout, Queue& queue, Watchdog& watchdog)
+      : step_(step), next_(step.reducer()), layout_(layout), queue_(queue), watchdog_(watchdog) {}
 
   void before_use(int64_t section) override {
     watchdog_.tick();
@@ -46,12 +50,21 @@ public:
   }
   void after_gradients(int64_t section) override {
     fault_point("backward");
+    if (value_point("gradients")) spoil(layout_.sections()[static_cast<size_t>(section)].range.begin);
     next_.after_gradients(section);
     watchdog_.tick();
   }
 
 private:
+  void spoil(int64_t element) {
+    static float nothing = std::numeric_limits<float>::quiet_NaN();
+    queue_.copy(step_.gradients().flat({element, element + 1}), Tensor(&nothing, DType::f32, {1}));
+  }
+
+  TrainingStep& step_;
   SectionListener& next_;
+  const Layout& layout_;
+  Queue& queue_;
   Watchdog& watchdog_;
 };
 
@@ -69,7 +82,7 @@ struct Trainer::Impl {
   const Plan& plan;
   const Dataset& dataset;
   const Layout layout;
-  const Lanes lanes;
+  Lanes lanes;
   const Schedule schedule;
   std::unique_ptr<Queue> queue;
   TensorBuffer inputs, targets;  // (this rank's sequences, T) i32
@@ -84,9 +97,16 @@ struct Trainer::Impl {
   const TimeLimit time_limit;
   double longest_step = 0.0, longest_evaluation = 0.0;  // seconds
   bool stopping = false;                                // as all ranks have agreed
+  StartPoint origin;                                    // of the branch that is being written
+  const OnBadStep on_bad_step;
+  SpikeDetector spikes;
+  std::array<SpikeDetector::Limits, 2> given;  // to the last two steps
+  std::optional<BadStep> offence;              // for which the run has to go back
+  int64_t skipped_in_row = 0, rollbacks = 0;
 
   // Only while run() is under way.
   std::optional<Journal> journal;  // root only
+  std::optional<BatchReader> reader;
   std::optional<Progress> progress;
   std::optional<RankTimes> rank_times;  // with several ranks
   std::optional<Stragglers> stragglers;
@@ -104,7 +124,7 @@ struct Trainer::Impl {
         plan(run.plan),
         dataset(*run.dataset),
         layout(options.model),
-        lanes(plan.make_lanes(options.seed)),
+        lanes(plan.make_lanes(options.seed, run.state.skipped)),
         schedule(options, plan.steps),
         queue(device.make_queue()),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
@@ -122,11 +142,15 @@ struct Trainer::Impl {
              layout, device, comm, *queue, std::move(buffers)),
         model(step.model()),
         reducer(step.reducer()),
-        listener(reducer, world.watchdog()),
+        listener(step, layout, *queue, world.watchdog()),
         state(run.state),
         checkpoints(world, console, options, plan.steps, start.start.file.empty() ? -1 : state.step,
                     step_state_bytes(), make_saver(std::move(beside))),
-        time_limit(options.time_limit) {
+        time_limit(options.time_limit),
+        origin(start.start),
+        on_bad_step(on_bad_step_named(options.on_bad_step)),
+        spikes(options.spike_z) {
+    spikes.restore(state.spikes);
     reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
@@ -176,17 +200,33 @@ struct Trainer::Impl {
                   listener);
   }
 
-  const HostBatch& wait_for_batch(BatchReader& reader) {
+  const HostBatch& wait_for_batch() {
     const StepClock::DataWait waiting(clock);
-    return reader.next(state.cursor);
+    return reader->next(state.cursor);
+  }
+
+  void read_from(const std::vector<Range>& skipped) {
+    reader.reset();
+    lanes = plan.make_lanes(options.seed, skipped);
+    reader.emplace(dataset, lanes, options.model.context, options.global_batch, plan.sequences);
+  }
+
+  /// Above that a loss or gradient norm is a spike.
+  StepLimits limits() {
+    const SpikeDetector::Limits found = spikes.limits();
+    given[static_cast<size_t>((state.step + 1) % 2)] = found;
+    return {.loss_sum = found.loss * static_cast<double>(plan.tokens_per_step), .grad_norm = found.grad_norm};
   }
 
   void run(const std::string& run_folder);
-  void take_steps(BatchReader& reader, SampleLog* sample_log);
+  void take_steps(SampleLog* sample_log);
+  void take_step(SampleLog* sample_log);
   void end_what_is_under_way();
   void share_times();
   void report_ranks(const std::optional<IntervalTimes>& times);
   void report(const std::optional<StepScalars::Values>& values);
+  void judge(const StepScalars::Values& values, double loss);
+  void roll_back();
   void evaluate_and_log();
   void vote();
   void save();
@@ -196,7 +236,7 @@ struct Trainer::Impl {
 };
 
 void Trainer::Impl::run(const std::string& run_folder) {
-  BatchReader reader(dataset, lanes, options.model.context, options.global_batch, plan.sequences);
+  read_from(state.skipped);
   std::optional<SampleLog> sample_log;
   if (options.log_samples)
     sample_log.emplace(run_folder,
@@ -212,7 +252,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
   // The reader, which may hang on a disk, outlives the loop.
   world.watchdog().limit_unwinding([&] {
     try {
-      take_steps(reader, sample_log ? &*sample_log : nullptr);
+      take_steps(sample_log ? &*sample_log : nullptr);
     } catch (const SharedError&) {
       end_what_is_under_way();
       throw;
@@ -222,45 +262,52 @@ void Trainer::Impl::run(const std::string& run_folder) {
   rank_times.reset();
 }
 
-void Trainer::Impl::take_steps(BatchReader& reader, SampleLog* sample_log) {
+void Trainer::Impl::take_steps(SampleLog* sample_log) {
   step.spread_weights();
   while (state.step < plan.steps) {
-    world.watchdog().enter(Phase::step, state.step + 1);
-    clock.begin();
-    set_fault_step(state.step + 1);
-    fault_point("step");
-    const Stopwatch watch;
-    const double rate = schedule.learning_rate(state.step);
-    const HostBatch& batch = wait_for_batch(reader);
-    backward(batch);
-    vote();
-    step.finish();
-    checkpoints.protect(*queue);
-    fault_point("update");
-    step.update(state.step, rate);
-    ++state.step;
-    state.cursor += plan.windows_per_step;
-    if (sample_log != nullptr) sample_log->record(state.step, batch);
-    report(step.scalars().receive(false));
-    const double seconds = watch.seconds();
-    longest_step = std::max(longest_step, seconds);
-    sent = {.step = state.step,
-            .learning_rate = rate,
-            .tokens = state.cursor * plan.lanes * options.model.context,
-            .seconds = seconds,
-            .data_seconds = clock.times().data,
-            .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
-    if (rank_times) share_times();
-
-    if (due(options.eval_every) || due(options.save_every)) report(step.scalars().receive(true));
+    take_step(sample_log);
+    if (due(options.eval_every) || due(options.save_every) || state.step == plan.steps)
+      report(step.scalars().receive(true));
+    if (offence) {
+      roll_back();
+      continue;
+    }
     if (due(options.eval_every)) evaluate_and_log();
     if (due(options.save_every)) save();
     if (stopping && state.step < plan.steps) stop();
   }
   reducer.wait_for_params();
-  report(step.scalars().receive(true));
   if (evaluator && !due(options.eval_every)) evaluate_and_log();
   finish_saving();
+}
+
+void Trainer::Impl::take_step(SampleLog* sample_log) {
+  world.watchdog().enter(Phase::step, state.step + 1);
+  clock.begin();
+  set_fault_step(state.step + 1);
+  fault_point("step");
+  const Stopwatch watch;
+  const double rate = schedule.learning_rate(state.step);
+  const HostBatch& batch = wait_for_batch();
+  backward(batch);
+  vote();
+  step.finish(limits());
+  checkpoints.protect(*queue);
+  fault_point("update");
+  step.update(state.step, rate);
+  ++state.step;
+  state.cursor += plan.windows_per_step;
+  if (sample_log != nullptr) sample_log->record(state.step, batch);
+  report(step.scalars().receive(false));
+  const double seconds = watch.seconds();
+  longest_step = std::max(longest_step, seconds);
+  sent = {.step = state.step,
+          .learning_rate = rate,
+          .tokens = state.cursor * plan.lanes * options.model.context,
+          .seconds = seconds,
+          .data_seconds = clock.times().data,
+          .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
+  if (rank_times) share_times();
 }
 
 /// What this rank has to say to all, who hear it with the step's loss.
@@ -275,6 +322,7 @@ void Trainer::Impl::vote() {
 /// At the end of a step, on all ranks.
 void Trainer::Impl::stop() {
   report(step.scalars().receive(true));
+  if (offence) roll_back();
   finish_saving();
   std::string why;
   const std::vector<std::string> signals = world.gather(stop_signal() != 0 ? signal_name(stop_signal()) : "");
@@ -309,20 +357,95 @@ void Trainer::Impl::report_ranks(const std::optional<IntervalTimes>& times) {
 void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
   if (!values) return;
   const double loss = values->loss_sum / static_cast<double>(plan.tokens_per_step);
-  if (!values->finite)
-    throw SharedError(
-        fmt::format("step {}: loss {} or gradient norm {} is not a finite number; no checkpoint holds "
-                    "that step. Lower --lr or --clip, and look at the step's data",
-                    values->step, loss, values->grad_norm),
-        ExitCode::bad_numbers);
   if (values->save_votes > 0) checkpoints.hear();
   stopping = stopping || values->stop_votes > 0;
+  if (!values->accepted) return judge(*values, loss);
+  skipped_in_row = 0;
+  spikes.add(loss, values->grad_norm);
   if (!world.is_root()) return;
   ensures(sent.step == values->step);
   sent.loss = loss;
   sent.grad_norm = values->grad_norm;
   journal->step(sent);
   progress->step(sent);
+}
+
+/// A step that the optimizer did not take. Collective: all ranks have the same values, but for their own
+/// loss.
+void Trainer::Impl::judge(const StepScalars::Values& values, double loss) {
+  const SpikeDetector::Limits& limit = given[static_cast<size_t>(values.step % 2)];
+  const bool finite = std::isfinite(loss) && std::isfinite(values.grad_norm);
+  BadStep bad{
+      .step = values.step,
+      .reason =
+          finite ? fmt::format("loss {} (limit {:.4g}) or gradient norm {} (limit {:.4g}) is a spike", loss,
+                               limit.loss, values.grad_norm, limit.grad_norm)
+                 : fmt::format("loss {} or gradient norm {} is not a finite number", loss, values.grad_norm),
+      .action = options.on_bad_step,
+      .loss = loss,
+      .grad_norm = values.grad_norm,
+      .ranks = {},
+      .windows = {}};
+  const std::vector<std::string> own = world.gather(std::isfinite(values.own_loss) ? "" : "not finite");
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (!own[static_cast<size_t>(rank)].empty()) bad.ranks.push_back(rank);
+  const int64_t begin = state.cursor - (state.step - values.step + 1) * plan.windows_per_step;
+  bad.windows = {lanes.place_of(begin), lanes.place_of(begin + plan.windows_per_step - 1) + 1};
+  if (world.is_root()) journal->bad_step(bad);
+
+  const bool too_many = on_bad_step == OnBadStep::skip ? ++skipped_in_row > options.max_bad_steps
+                                                       : rollbacks == options.max_bad_steps;
+  if (on_bad_step == OnBadStep::stop || too_many)
+    throw SharedError(
+        fmt::format(
+            "step {}: {}{}{}; no checkpoint holds that step. Lower --lr or --clip, look at the step's "
+            "data (windows {} to {} of each shard's order), or see --on-bad-step",
+            bad.step, bad.reason, bad.ranks.empty() ? "" : fmt::format(", from {}", list_ranks(bad.ranks)),
+            too_many ? fmt::format(", and so were {} before (--max-bad-steps)", options.max_bad_steps) : "",
+            bad.windows.begin, bad.windows.end - 1),
+        ExitCode::bad_numbers);
+  console.say(fmt::format("warning: step {}: {}: {}", bad.step, bad.reason,
+                          on_bad_step == OnBadStep::skip
+                              ? "it is left out, and the run goes on"
+                              : "the run goes back to the last checkpoint, and passes over its data"));
+  if (on_bad_step == OnBadStep::rollback && !offence) offence = std::move(bad);
+}
+
+/// To the newest checkpoint of this run, without the windows of the step for which it goes back.
+void Trainer::Impl::roll_back() {
+  const BadStep bad = *std::exchange(offence, std::nullopt);
+  ++rollbacks;
+  step.scalars().receive(true);  // of a step behind it, which does not count
+  checkpoints.hear();
+  reducer.wait_for_params();
+  queue->synchronize();
+  std::string file;
+  world.everywhere([&] {
+    if (!world.is_root()) return;
+    for (const CheckpointFile& found : list_checkpoints(options.out + "/checkpoints").valid)
+      if (file.empty() && found.run_id == origin.run_id) file = found.path;
+    validate(!file.empty(), ExitCode::bad_numbers,
+             "step {}: {}, and there is no checkpoint to go back to (--save-every)", bad.step, bad.reason);
+  });
+  file = world.broadcast(file);
+  world.watchdog().enter(Phase::load, bad.step);
+  CheckpointHeader header;
+  world.everywhere([&] {
+    header = read_checkpoint_header(file);
+    load_device_state(file, layout, step.state(), *queue);
+  });
+  state = {.step = header.step,
+           .cursor = header.cursor,
+           .skipped = with_range(state.skipped, bad.windows),
+           .spikes = header.spikes};
+  spikes.restore(state.spikes);
+  origin.branch = std::max(origin.branch, header.branch) + 1;
+  origin.parent_step = header.step;
+  checkpoints.go_back(header.step);
+  read_from(state.skipped);
+  step.spread_weights();
+  if (world.is_root()) journal->rollback(header.step, origin.branch, file);
+  console.say(fmt::format("step {}/{}  gone back to {}", header.step, plan.steps, file));
 }
 
 void Trainer::Impl::evaluate_and_log() {
@@ -346,14 +469,15 @@ void Trainer::Impl::save() {
   checkpoints.begin({.step = state.step,
                      .cursor = state.cursor,
                      .skipped = state.skipped,
-                     .run_id = start.start.run_id,
-                     .branch = start.start.branch,
-                     .parent_step = start.start.parent_step,
+                     .run_id = origin.run_id,
+                     .branch = origin.branch,
+                     .parent_step = origin.parent_step,
                      .model = options.model,
                      .configuration = start.configuration,
                      .tokenizer = manifest.tokenizer,
                      .dataset_fingerprint = manifest.fingerprint(),
                      .dataset_source = manifest.source,
+                     .spikes = spikes.state(),
                      .comm_choice = start.comm_choice},
                     step.state(), *queue);
 }

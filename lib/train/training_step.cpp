@@ -40,7 +40,10 @@ void TrainingStep::backward(const Batch& batch, int64_t step, SectionListener& l
   }
 }
 
-void TrainingStep::finish() { reducer_.finish(scalars_.device(), settings_.clip, queue_); }
+void TrainingStep::finish(StepLimits limits) {
+  limits.clip = settings_.clip;
+  reducer_.finish(scalars_.device(), limits, queue_);
+}
 
 void TrainingStep::update(int64_t step, double learning_rate) {
   reducer_.update(

@@ -51,8 +51,9 @@ public:
   /// it hears, before_use at once, after_gradients of the last micro-batch until finish().
   void backward(const Batch& batch, int64_t step, SectionListener& listener);
 
-  /// Sums loss and gradients over the ranks, and leaves their norm and the clip scale in the scalars.
-  void finish();
+  /// Sums loss and gradients over the ranks, and leaves their norm, the clip scale and whether the optimizer
+  /// may take the step in the scalars. @param limits  but for clip
+  void finish(StepLimits limits = {});
 
   /// Updates weights and starts to spread them; the scalars are on their way to the host, as those of step
   /// + 1.
@@ -68,6 +69,7 @@ public:
   /// All that a checkpoint holds: weights, then the optimizer's.
   std::vector<DeviceState> state() const;
 
+  Tensor gradients() const { return buffers_.gradients; }
   int64_t gradient_bytes() const { return buffers_.gradients->bytes(); }
   int64_t tree_bytes() const { return tree_ ? tree_->bytes() : 0; }
 

@@ -17,23 +17,23 @@ double scalar(const Guarded& scalars, StepScalar which) {
   return Tensor(scalars).data<double>()[static_cast<int>(which)];
 }
 
-Guarded make_scalars(double loss_sum, double clip_scale, double finite) {
+Guarded make_scalars(double loss_sum, double clip_scale, double accepted) {
   const Guarded scalars(DType::f64, {static_cast<int64_t>(StepScalar::count)});
   double* values = Tensor(scalars).data<double>();
   values[static_cast<int>(StepScalar::loss_sum)] = loss_sum;
   values[static_cast<int>(StepScalar::clip_scale)] = clip_scale;
-  values[static_cast<int>(StepScalar::finite)] = finite;
+  values[static_cast<int>(StepScalar::accepted)] = accepted;
   return scalars;
 }
 
-/// grad_norm, clip_scale and finite for a gradient, through both operations.
-Guarded clipped(Device& device, const Array& g, double loss_sum, double max_norm) {
+/// grad_norm, clip_scale and accepted for a gradient, through both operations.
+Guarded clipped(Device& device, const Array& g, double loss_sum, const StepLimits& limits) {
   const int64_t size = static_cast<int64_t>(g.size());
   const Guarded sums(DType::f64, {ceil_div(size, 1024)});
   const Guarded scalars = make_scalars(loss_sum, not_a_number, not_a_number);
   const auto queue = device.make_queue();
   device.ops().square_sums(sums, Guarded({size}, g), *queue);
-  device.ops().clip_scale(scalars, sums, max_norm, *queue);
+  device.ops().clip_scale(scalars, sums, limits, *queue);
   CHECK(sums.intact());
   CHECK(scalars.intact());
   return scalars;
@@ -56,22 +56,22 @@ TEST_CASE("square_sums gives the sum of every block of 1024") {
 }
 
 TEST_CASE("square_sums holds squares that f32 cannot") {
-  const Guarded scalars = clipped(*devices().front(), {1e25, 0.0, 1e25}, 1.0, 1.0);
+  const Guarded scalars = clipped(*devices().front(), {1e25, 0.0, 1e25}, 1.0, {.clip = 1.0});
   CHECK(scalar(scalars, StepScalar::grad_norm) == doctest::Approx(std::sqrt(2.0) * 1e25));
-  CHECK(scalar(scalars, StepScalar::finite) == 1.0);
+  CHECK(scalar(scalars, StepScalar::accepted) == 1.0);
 }
 
 TEST_CASE("clip_scale limits the norm, and not when it is small or the limit is 0") {
   for (const auto& device : devices()) {
     const Array g(5000, 0.1);
     const double norm = static_cast<double>(0.1F) * std::sqrt(5000.0);
-    const Guarded limited = clipped(*device, g, 3.0, 1.0);
+    const Guarded limited = clipped(*device, g, 3.0, {.clip = 1.0});
     CHECK(scalar(limited, StepScalar::grad_norm) == doctest::Approx(norm).epsilon(1e-12));
     CHECK(scalar(limited, StepScalar::clip_scale) == doctest::Approx(1.0 / (norm + 1e-6)).epsilon(1e-12));
-    CHECK(scalar(limited, StepScalar::finite) == 1.0);
+    CHECK(scalar(limited, StepScalar::accepted) == 1.0);
     CHECK(scalar(limited, StepScalar::loss_sum) == 3.0);
-    CHECK(scalar(clipped(*device, g, 3.0, 100.0), StepScalar::clip_scale) == 1.0);
-    CHECK(scalar(clipped(*device, g, 3.0, 0.0), StepScalar::clip_scale) == 1.0);
+    CHECK(scalar(clipped(*device, g, 3.0, {.clip = 100.0}), StepScalar::clip_scale) == 1.0);
+    CHECK(scalar(clipped(*device, g, 3.0, {.clip = 0.0}), StepScalar::clip_scale) == 1.0);
   }
 }
 
@@ -82,11 +82,22 @@ TEST_CASE("clip_scale sees a loss or gradient that is not finite") {
       for (size_t place : {size_t{0}, size_t{1500}, size_t{2999}}) {
         Array g = good;
         g[place] = bad;
-        CHECK(scalar(clipped(*device, g, 1.0, 1.0), StepScalar::finite) == 0.0);
+        CHECK(scalar(clipped(*device, g, 1.0, {.clip = 1.0}), StepScalar::accepted) == 0.0);
       }
-      CHECK(scalar(clipped(*device, good, bad, 1.0), StepScalar::finite) == 0.0);
+      CHECK(scalar(clipped(*device, good, bad, {.clip = 1.0}), StepScalar::accepted) == 0.0);
     }
-    CHECK(scalar(clipped(*device, good, 1.0, 1.0), StepScalar::finite) == 1.0);
+    CHECK(scalar(clipped(*device, good, 1.0, {.clip = 1.0}), StepScalar::accepted) == 1.0);
+  }
+}
+
+TEST_CASE("clip_scale accepts no loss and no norm above its limit") {
+  for (const auto& device : devices()) {
+    const Array g(3000, 0.1);
+    const double norm = scalar(clipped(*device, g, 5.0, {}), StepScalar::grad_norm);
+    CHECK(scalar(clipped(*device, g, 5.0, {.clip = 1.0, .loss_sum = 5.0, .grad_norm = norm}),
+                 StepScalar::accepted) == 1.0);
+    CHECK(scalar(clipped(*device, g, 5.0, {.loss_sum = 4.999}), StepScalar::accepted) == 0.0);
+    CHECK(scalar(clipped(*device, g, 5.0, {.grad_norm = 0.999 * norm}), StepScalar::accepted) == 0.0);
   }
 }
 

@@ -72,7 +72,7 @@ public:
   double update(int64_t step, float lr) {
     Ops& ops = device_->ops();
     ops.square_sums(sums_, gradients_, *queue_);
-    ops.clip_scale(scalars_, sums_, oracle_.real("clip"), *queue_);
+    ops.clip_scale(scalars_, sums_, {.clip = oracle_.real("clip")}, *queue_);
     adamw(layout_.matrices(), half(), step, lr, oracle_.real("weight_decay"));
     adamw(layout_.vectors(), {}, step, lr, 0.0);
     return scalar(StepScalar::grad_norm);

@@ -163,8 +163,8 @@ public:
   void square_sums(Tensor sums, Tensor g, Queue& queue) override {
     on(queue, [&](Stage& at) { ops_.square_sums(at(sums), at(g), queue); });
   }
-  void clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue& queue) override {
-    on(queue, [&](Stage& at) { ops_.clip_scale(at(scalars), at(sums), max_norm, queue); });
+  void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue& queue) override {
+    on(queue, [&](Stage& at) { ops_.clip_scale(at(scalars), at(sums), limits, queue); });
   }
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
              Queue& queue) override {

@@ -119,3 +119,26 @@ TEST_CASE("lanes without windows are refused") {
   CHECK(test::error_of([] { Lanes(0, 1, 0); }).code() == ExitCode::usage);
   CHECK(test::error_of([] { Lanes(1, 0, 0); }).code() == ExitCode::usage);
 }
+
+TEST_CASE("windows that are passed over are seen by nobody, all others once and in their order") {
+  const std::vector<Range> skipped = {{0, 2}, {5, 8}, {19, 24}};
+  const Lanes all(2, 20, 42), some(2, 20, 42, skipped);
+  int64_t cursor = 0;
+  for (int64_t place = 0; place < 60; ++place) {
+    const bool passed =
+        std::ranges::any_of(skipped, [&](Range range) { return range.begin <= place && place < range.end; });
+    if (passed) continue;
+    CAPTURE(place);
+    CHECK(some.place_of(cursor) == place);
+    CHECK(some.window(1, cursor) == all.window(1, place));
+    ++cursor;
+  }
+  CHECK(cursor == 50);
+}
+
+TEST_CASE("ranges that touch are joined") {
+  CHECK(with_range({}, {4, 6}) == std::vector<Range>{{4, 6}});
+  CHECK(with_range({{4, 6}}, {0, 2}) == std::vector<Range>{{0, 2}, {4, 6}});
+  CHECK(with_range({{0, 2}, {4, 6}, {9, 10}}, {2, 4}) == std::vector<Range>{{0, 6}, {9, 10}});
+  CHECK(with_range({{0, 2}, {4, 6}}, {1, 20}) == std::vector<Range>{{0, 20}});
+}

@@ -61,7 +61,7 @@ TEST_CASE("ranks divide the batch without gap or overlap, and know the shards of
       REQUIRE(!plan.sequences.empty());
       next = plan.sequences.end;
       CHECK(plan.micro_batch == std::min<int64_t>(5, plan.sequences.size()));
-      const Lanes lanes = plan.make_lanes(1);
+      const Lanes lanes = plan.make_lanes(1, {});
       CHECK(plan.shards.begin == lanes.sequence(plan.sequences.begin, 12, 0).lane);
       CHECK(plan.shards.end == lanes.sequence(plan.sequences.end - 1, 12, 0).lane + 1);
     }
@@ -100,12 +100,12 @@ TEST_CASE("epochs become steps, the last one never begun without its windows") {
 TEST_CASE("epochs count from the beginning of training, whatever the batches were") {
   Example example;
   example.options.epochs = 2.0;
-  CHECK(example.plan(0, 1, {.step = 5, .cursor = 10, .skipped = {}}).steps == 5 + 3);
-  CHECK(example.plan(0, 1, {.step = 5, .cursor = 5, .skipped = {}}).steps == 5 + 5);
-  CHECK(example.plan(0, 1, {.step = 5, .cursor = 20, .skipped = {}}).steps == 5);
-  CHECK(example.plan(0, 1, {.step = 5, .cursor = 99, .skipped = {}}).steps == 5);
+  CHECK(example.plan(0, 1, {.step = 5, .cursor = 10, .skipped = {}, .spikes = {}}).steps == 5 + 3);
+  CHECK(example.plan(0, 1, {.step = 5, .cursor = 5, .skipped = {}, .spikes = {}}).steps == 5 + 5);
+  CHECK(example.plan(0, 1, {.step = 5, .cursor = 20, .skipped = {}, .spikes = {}}).steps == 5);
+  CHECK(example.plan(0, 1, {.step = 5, .cursor = 99, .skipped = {}, .spikes = {}}).steps == 5);
   example.options.epochs = 0.0;
-  CHECK(example.plan(0, 1, {.step = 5, .cursor = 10, .skipped = {}}).steps == 77);
+  CHECK(example.plan(0, 1, {.step = 5, .cursor = 10, .skipped = {}, .spikes = {}}).steps == 77);
 }
 
 TEST_CASE("a batch that does not fit the shards is refused with those that do") {

@@ -20,7 +20,7 @@ struct Example {
     CHECK(values[static_cast<int>(StepScalar::loss_sum)] == 0.0);
     values[static_cast<int>(StepScalar::loss_sum)] = static_cast<double>(step);
     values[static_cast<int>(StepScalar::grad_norm)] = 0.5 * static_cast<double>(step);
-    values[static_cast<int>(StepScalar::finite)] = step == 3 ? 0.0 : 1.0;
+    values[static_cast<int>(StepScalar::accepted)] = step == 3 ? 0.0 : 1.0;
     scalars.send(step, *queue);
   }
 
@@ -30,7 +30,7 @@ struct Example {
     CHECK(values->step == step);
     CHECK(values->loss_sum == static_cast<double>(step));
     CHECK(values->grad_norm == 0.5 * static_cast<double>(step));
-    CHECK(values->finite == (step != 3));
+    CHECK(values->accepted == (step != 3));
   }
 };
 
@@ -48,6 +48,26 @@ TEST_CASE("scalars arrive one step later, each once") {
   example.check(true, 5);
   CHECK(!example.scalars.receive(true));
   CHECK(!example.scalars.receive(false));
+}
+
+TEST_CASE("votes and the own loss arrive with the step, and are gone with the next") {
+  Example example;
+  const auto element = [&](StepScalar which) {
+    return example.scalars.device().data<double>()[static_cast<int>(which)];
+  };
+  example.scalars.reset(*example.queue);
+  example.scalars.vote(StepScalar::stop_votes, *example.queue);
+  CHECK(element(StepScalar::stop_votes) == 1.0);
+  CHECK(element(StepScalar::save_votes) == 0.0);
+  example.scalars.device().data<double>()[static_cast<int>(StepScalar::own_loss)] = 2.5;
+  example.scalars.send(7, *example.queue);
+  const auto values = example.scalars.receive(true);
+  REQUIRE(values.has_value());
+  CHECK(values->stop_votes == 1);
+  CHECK(values->save_votes == 0);
+  CHECK(values->own_loss == 2.5);
+  example.scalars.reset(*example.queue);
+  CHECK(element(StepScalar::stop_votes) == 0.0);
 }
 
 TEST_CASE("after draining the steps go on") {

@@ -42,15 +42,17 @@ void CpuOps::square_sums(Tensor sums, Tensor g, Queue&) {
   });
 }
 
-void CpuOps::clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue&) {
+void CpuOps::clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue&) {
   expects(scalars.size() == static_cast<int64_t>(StepScalar::count));
   double sum = 0.0;
   for (int64_t i = 0; i < sums.size(); ++i) sum += sums.data<double>()[i];
-  const double norm = std::sqrt(sum);
+  const double norm = std::sqrt(sum), loss = scalar(scalars, StepScalar::loss_sum);
   scalar(scalars, StepScalar::grad_norm) = norm;
-  scalar(scalars, StepScalar::clip_scale) = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
-  const bool finite = std::isfinite(norm) && std::isfinite(scalar(scalars, StepScalar::loss_sum));
-  scalar(scalars, StepScalar::finite) = finite ? 1.0 : 0.0;
+  scalar(scalars, StepScalar::clip_scale) =
+      limits.clip == 0.0 ? 1.0 : std::min(1.0, limits.clip / (norm + 1e-6));
+  const bool accepted =
+      std::isfinite(norm) && std::isfinite(loss) && norm <= limits.grad_norm && loss <= limits.loss_sum;
+  scalar(scalars, StepScalar::accepted) = accepted ? 1.0 : 0.0;
 }
 
 void CpuOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
@@ -58,7 +60,7 @@ void CpuOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor s
   require_f32("adamw", {p, m, v, g});
   expects(m.size() == p.size() && v.size() == p.size() && g.size() == p.size());
   expects((!half || half.size() == p.size()) && step.step >= 1);
-  if (scalar(scalars, StepScalar::finite) == 0.0) return;
+  if (scalar(scalars, StepScalar::accepted) == 0.0) return;
   const float clip_scale = static_cast<float>(scalar(scalars, StepScalar::clip_scale));
   const AdamWFactors factors = adamw_factors(step);
   parallel_ranges(threads_, p.size(), elementwise_grain, [&](Range range, int) {

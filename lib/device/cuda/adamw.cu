@@ -20,7 +20,7 @@ struct AdamWArrays {
 /// host need not know them.
 template <int N>
 __global__ void adamw_kernel(AdamWArrays arrays, AdamWFactors f, const double* scalars) {
-  if (scalars[static_cast<int>(StepScalar::finite)] == 0.0) return;
+  if (scalars[static_cast<int>(StepScalar::accepted)] == 0.0) return;
   const float clip = static_cast<float>(scalars[static_cast<int>(StepScalar::clip_scale)]);
   for (int64_t i = grid_thread() * N; i < arrays.size; i += grid_threads() * N) {
     Floats<N> p = load_pack<N>(arrays.p + i), m = load_pack<N>(arrays.m + i), v = load_pack<N>(arrays.v + i);

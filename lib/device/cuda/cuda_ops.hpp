@@ -48,7 +48,7 @@ public:
   void add(Tensor sum, Tensor x, Queue&) override;
   void sum_in_order(Tensor sum, Tensor terms, Queue&) override;
   void square_sums(Tensor sums, Tensor g, Queue&) override;
-  void clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue&) override;
+  void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue&) override;
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
              Queue&) override;
 

@@ -39,15 +39,17 @@ __global__ void __launch_bounds__(threads)
 }
 
 __global__ void __launch_bounds__(threads)
-    clip_scale_kernel(double* scalars, const double* sums, int64_t count, double max_norm) {
+    clip_scale_kernel(double* scalars, const double* sums, int64_t count, StepLimits limits) {
   const double total = ordered_sum(sums, count);
   if (threadIdx.x != 0) return;
   const double norm = sqrt(total);
   const double loss = scalars[static_cast<int>(StepScalar::loss_sum)];
-  const double limit = max_norm / (norm + 1e-6);
+  const double scale = limits.clip / (norm + 1e-6);
+  const bool accepted =
+      isfinite(norm) && isfinite(loss) && norm <= limits.grad_norm && loss <= limits.loss_sum;
   scalars[static_cast<int>(StepScalar::grad_norm)] = norm;
-  scalars[static_cast<int>(StepScalar::clip_scale)] = max_norm == 0.0 || !(limit < 1.0) ? 1.0 : limit;
-  scalars[static_cast<int>(StepScalar::finite)] = isfinite(norm) && isfinite(loss) ? 1.0 : 0.0;
+  scalars[static_cast<int>(StepScalar::clip_scale)] = limits.clip == 0.0 || !(scale < 1.0) ? 1.0 : scale;
+  scalars[static_cast<int>(StepScalar::accepted)] = accepted ? 1.0 : 0.0;
 }
 
 constexpr int64_t square_block = 1024;
@@ -85,10 +87,10 @@ void CudaOps::square_sums(Tensor sums, Tensor g, Queue& queue) {
          cuda_queue(queue).stream(), sums.data<double>(), g.data<float>(), g.size());
 }
 
-void CudaOps::clip_scale(Tensor scalars, Tensor sums, double max_norm, Queue& queue) {
+void CudaOps::clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue& queue) {
   expects(scalars.size() == static_cast<int64_t>(StepScalar::count));
   launch(clip_scale_kernel, {.threads = threads}, cuda_queue(queue).stream(), scalars.data<double>(),
-         sums.data<double>(), sums.size(), max_norm);
+         sums.data<double>(), sums.size(), limits);
 }
 
 }  // namespace gpt

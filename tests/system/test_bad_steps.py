@@ -1,0 +1,116 @@
+"""A step with bad numbers changes nothing, whatever is done about it, and no checkpoint holds one."""
+
+import unittest
+
+from harness import BAD_NUMBERS, Run, SystemTest, state
+
+STEPS = {"steps": 12, "save_every": 2, "keep": 100, "dropout": 0.1}
+WINDOWS = [18, 21]  # of each lane in step 7: 12 sequences over 4 shards
+
+
+def nan(rank, *conditions):
+    return {"GPT_FAULT": ";".join(f"gradients:nan@rank={rank},{condition}" for condition in conditions)}
+
+
+class BadSteps(SystemTest):
+    def assert_no_nan(self, run):
+        self.need_h5py()
+        import numpy
+
+        for name in run.checkpoints():
+            for values in state(run.folder / "checkpoints" / name).values():
+                self.assertTrue(numpy.isfinite(values).all(), name)
+
+    def test_stop(self):
+        for ranks, rank in ((None, 0), (2, 1), (3, 2)):
+            with self.subTest(ranks=ranks):
+                out = self.path(f"np{ranks}")
+                done = self.start(self.synth(), out, ranks=ranks, environment=nan(rank, "step=7,hit=1"), **STEPS)
+                self.assert_refused(done, BAD_NUMBERS, "step 7", "is not a finite number", "windows 18 to 20")
+                run = Run(out)
+                self.assertEqual(run.checkpoints(), [f"step-{step:08d}.h5" for step in (2, 4, 6)])
+                self.assert_no_nan(run)
+                (bad,) = run.events("bad_step")
+                self.assertEqual((bad["step"], bad["action"], bad["windows"]), (7, "stop", WINDOWS))
+                # What broke is gone: the same command goes on.
+                again = self.train(self.synth(), out, ranks=ranks, **STEPS)
+                self.assertEqual(sorted(again.losses()), list(range(1, 13)))
+
+    def test_skip(self):
+        straight = self.train(self.synth(), self.path("straight"), **STEPS)
+        for ranks, rank in ((None, 0), (3, 1)):
+            with self.subTest(ranks=ranks):
+                fault = nan(rank, "step=7,hit=1")
+                run = self.train(
+                    self.synth(), self.path(f"np{ranks}"), ranks=ranks, environment=fault, on_bad_step="skip", **STEPS
+                )
+                losses = run.losses()
+                self.assertEqual(sorted(losses), [step for step in range(1, 13) if step != 7])
+                if ranks is None:
+                    self.assertEqual([losses[step] for step in range(1, 7)],
+                                     [straight.losses()[step] for step in range(1, 7)])  # fmt: skip
+                self.assertNotEqual(losses[8], straight.losses()[8])
+                self.assertEqual([bad["action"] for bad in run.events("bad_step")], ["skip"])
+                self.assert_no_nan(run)
+
+    def test_too_many_in_a_row_end_the_run(self):
+        out = self.path("out")
+        faults = nan(0, *(f"step={step}" for step in (3, 4, 5)))
+        done = self.start(
+            self.synth(), out, environment=faults, on_bad_step="skip", max_bad_steps=2, **STEPS)
+        self.assert_refused(done, BAD_NUMBERS, "step 5", "and so were 2 before")
+        faults = nan(0, *(f"step={step}" for step in (3, 4, 6, 7)))
+        self.train(self.synth(), self.path("apart"), environment=faults, on_bad_step="skip", max_bad_steps=2, **STEPS)
+
+    def test_rollback(self):
+        self.need_h5py()
+        import h5py
+
+        for ranks, rank, zero in ((None, 0, "0"), (3, 1, "0"), (2, 1, "1")):
+            with self.subTest(ranks=ranks, zero=zero):
+                # Step 8 has been computed when step 7 is known to be bad.
+                changes = STEPS | {"on_bad_step": "rollback", "zero": zero, "ranks": ranks, "save_every": 3}
+                fault = nan(rank, "step=7,hit=1")
+                run = self.train(self.synth(), self.path(f"np{ranks}{zero}"), environment=fault, **changes)
+                self.assertEqual(sorted(run.losses()), list(range(1, 13)))
+                self.assertEqual([(bad["step"], bad["windows"]) for bad in run.events("bad_step")], [(7, WINDOWS)])
+                (back,) = run.events("rollback")
+                self.assertEqual((back["step"], back["branch"]), (6, 1))
+                with h5py.File(run.checkpoint(12), "r") as file:
+                    self.assertEqual(list(file["skipped"][:]), WINDOWS)
+                    self.assertEqual((file.attrs["branch"], file.attrs["parent_step"]), (1, 6))
+                    self.assertEqual(file.attrs["cursor"], 36)
+                self.assert_no_nan(run)
+                # The list of what is passed over goes on with the run.
+                cut = self.path(f"cut{ranks}{zero}")
+                self.train(self.synth(), cut, environment=fault, **(changes | {"steps": 9}))
+                resumed = self.train(self.synth(), cut, **changes)
+                self.assert_same_state(resumed.checkpoint(12), run.checkpoint(12))
+
+    def test_rollback_of_several_steps_and_to_nothing(self):
+        faults = nan(0, "step=5,hit=1", "step=7,hit=1", "step=8,hit=7")  # six sections: when it comes to step 8 again
+        run = self.train(self.synth(), self.path("several"), environment=faults, on_bad_step="rollback", **STEPS)
+        self.assertEqual([back["step"] for back in run.events("rollback")], [4, 6, 6])
+        self.assertEqual([back["branch"] for back in run.events("rollback")], [1, 2, 3])
+        done = self.start(
+            self.synth(), self.path("nothing"), environment=nan(0, "step=1"), on_bad_step="rollback", **STEPS)
+        self.assert_refused(done, BAD_NUMBERS, "no checkpoint to go back to")
+        faults = nan(0, "step=5")
+        done = self.start(
+            self.synth(), self.path("endless"), environment=faults, on_bad_step="rollback", max_bad_steps=3, **STEPS)
+        self.assert_refused(done, BAD_NUMBERS, "step 5", "and so were 3 before")
+
+    def test_a_spike_is_a_bad_step(self):
+        """A learning rate that is far too high makes the loss jump; the detector has come with the checkpoint."""
+        changes = {"spike_z": 6, "save_every": 30}
+        out = self.path("out")
+        run = self.train(self.synth(), out, steps=30, **changes)
+        done = self.start(self.synth(), out, steps=60, lr=3, **changes)
+        self.assert_refused(done, BAD_NUMBERS, "is a spike")
+        (bad,) = run.events("bad_step")
+        self.assertLess(bad["step"], 45)
+        self.assertLess(run.losses()[30], 4)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
