@@ -122,6 +122,9 @@ DeviceChoice choose_device(const World& world, const std::string& asked) {
   for (const std::string& text : world.gather(to_json(mine).dump())) seen_by_rank.push_back(seen_from(text));
   try {
     DeviceAgreement agreement = agree_on_devices(asked, seen_by_rank);
+    // A program without CUDA was never meant for GPUs.
+    if (asked == "auto" && !agreement.gpu_of_rank.front() && agreement.notice.empty() && has_cuda())
+      agreement.notice = "notice: all ranks compute on the CPU: " + seen_by_rank.front().why_none;
     return {.gpu = agreement.gpu_of_rank[static_cast<size_t>(world.rank())],
             .notice = std::move(agreement.notice)};
   } catch (const Error& error) {

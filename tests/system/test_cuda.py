@@ -31,7 +31,12 @@ class WithoutGpu(SystemTest):
         done = self.start(self.synth(), out, steps=3, device="auto")
         self.assertEqual(done.code, 0, str(done))
         self.assertRegex(done.out, r"(?m)^.*\bCPU, 1 thread\b")
+        self.assertEqual(done.out.count("no GPU is visible"), 0 if BACKEND == "OFF" else 1, str(done))
         self.assertEqual(sorted(Run(out).losses()), [1, 2, 3])
+
+    def test_the_gpu_backend_was_built(self):
+        self.need(BACKEND != "OFF", "there is no CUDA toolkit, or no NCCL")
+        self.assertEqual(BACKEND, "ON")
 
     def test_cuda_is_refused_and_nothing_is_written(self):
         out = self.path("out")
