@@ -67,7 +67,7 @@ private:
 };
 
 std::unique_ptr<Device> make_device(const StepSetup& setup, OperatorTimes* times) {
-  std::unique_ptr<Device> device = make_device(DeviceChoice{.gpu = setup.gpu, .notice = {}}, setup.threads,
+  std::unique_ptr<Device> device = make_device(DeviceChoice{.gpu = setup.gpu}, setup.threads,
                                                {.fused_gelu = setup.recompute != Recompute::attention});
   if (times == nullptr) return device;
   return std::make_unique<TimedDevice>(std::move(device), *times);

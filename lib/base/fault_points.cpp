@@ -23,6 +23,7 @@ const std::vector<Point>& points() {
       {"memory.shared", {training}},
       {"comm.block", {training, bench}},
       {"step", {training}},
+      {"device", {training}},
       {"backward", {training}},
       {"gradients", {training}},
       {"update", {training}},

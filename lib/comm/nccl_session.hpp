@@ -20,9 +20,8 @@ struct NcclSettings {
 /// an all-reduce is tried, and what it took is said. From then on the world's watchdog looks after what fails
 /// in NCCL without a call that could report it. Collective over the world, which outlives it.
 /// @param say  a line for people, on all ranks
-/// @throws SharedError(usage) naming what differs on which hosts; Error(rank_failed) if ranks cannot be
-/// reached
-///         in time or sums are wrong; Error(usage) in a build without CUDA
+/// @throws SharedError(usage) naming what differs on which hosts, or if NCCL is too old; Error(rank_failed)
+/// if ranks cannot be reached in time or sums are wrong; Error(usage) in a build without CUDA
 std::unique_ptr<CommSession> make_nccl_session(const World& world, Device& device,
                                                const NcclSettings& settings,
                                                const std::function<void(const std::string&)>& say);

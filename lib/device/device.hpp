@@ -3,12 +3,15 @@
 #include "device/buffer.hpp"
 #include "device/ops.hpp"
 #include "device/queue.hpp"
+#include "device/timed_event.hpp"
 
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace gpt {
+
+struct ScratchShape;
 
 /// A place that computes: its memory, its queues, its operations.
 class Device : public Allocator {
@@ -28,7 +31,12 @@ public:
   /// pinned, on the CPU its own.
   virtual Allocator& host_memory() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// For measuring: one that is only waited for is cheaper without its time.
+  virtual std::unique_ptr<TimedEvent> make_timed_event() = 0;
   virtual Ops& ops() = 0;
+  /// Takes now what operations of such a step need on `queue` beside their tensors, so that no step takes
+  /// memory. Nothing where operations share it (CPU). @throws Error if there is not so much
+  virtual void reserve(Queue& queue, const ScratchShape& shape) = 0;
 };
 
 /// The CPU with `threads` OpenMP threads, or as many of them as OpenMP gives; huge pages where the system

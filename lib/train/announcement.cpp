@@ -105,8 +105,9 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
 
 MemoryEstimate announce_memory(Console& console, const World& world, const TrainOptions& options,
                                const MemoryEstimate& mine, int64_t parameters) {
-  console.say(fmt::format("memory, without libraries, with --recompute {}, --zero {}, --precision {}:",
-                          options.recompute, options.zero, options.precision));
+  console.say(fmt::format("memory{}, with --recompute {}, --zero {}, --precision {}:",
+                          options.device == "cuda" ? " of the GPU" : ", without libraries", options.recompute,
+                          options.zero, options.precision));
   say_by_rank(console, world, describe(mine, parameters));
   MemoryEstimate largest;
   for (const std::string& bytes : world.gather({reinterpret_cast<const char*>(&mine), sizeof mine})) {

@@ -1,7 +1,5 @@
 #include "train/communication_queue.hpp"
 
-#include <optional>
-
 namespace gpt {
 
 CommunicationQueue::CommunicationQueue(Device& device)
@@ -10,16 +8,16 @@ CommunicationQueue::CommunicationQueue(Device& device)
 void CommunicationQueue::start(Queue& compute, const std::function<void(Queue&)>& operation) {
   compute.record(*ready_);
   queue_->wait(*ready_);
-  StepClock* const clock = clock_;
-  if (clock != nullptr) queue_->host([clock] { clock->begin_operation(); });
+  if (clock_ != nullptr) clock_->begin_operation(*queue_);
   operation(*queue_);
-  if (clock != nullptr) queue_->host([clock] { clock->end_operation(); });
+  if (clock_ != nullptr) clock_->end_operation(*queue_);
 }
 
 void CommunicationQueue::wait(Queue& compute, Event& event) const {
-  std::optional<StepClock::Wait> waiting;  // on the CPU it is the host that waits
-  if (clock_ != nullptr) waiting.emplace(*clock_);
-  compute.wait(event);
+  if (clock_ != nullptr)
+    clock_->wait(compute, event);
+  else
+    compute.wait(event);
 }
 
 }  // namespace gpt

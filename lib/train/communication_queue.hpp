@@ -14,7 +14,7 @@ class CommunicationQueue {
 public:
   explicit CommunicationQueue(Device& device);
 
-  /// From now on `clock` hears when the host waits and when operations are under way; null: nobody does.
+  /// From now on `clock` hears of waits and of operations; null: nobody does.
   void measure(StepClock* clock) { clock_ = clock; }
 
   /// Gives `operation`, which puts its work on the queue that it is called with, after all that was given to

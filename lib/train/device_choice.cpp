@@ -2,10 +2,11 @@
 
 #include "base/list_some.hpp"
 #include "comm/hang.hpp"
+#include "train/gpu_assignment.hpp"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -42,20 +43,15 @@ std::vector<int> ranks_without_gpu(const std::vector<SeenGpus>& seen_by_rank) {
   return ranks;
 }
 
-/// The first GPU that a rank sees and that is not taken.
-std::optional<int> first_free(const SeenGpus& seen, const std::map<std::string, int>& owner_of) {
-  for (size_t index = 0; index < seen.uuids.size(); ++index)
-    if (!owner_of.contains(seen.uuids[index])) return static_cast<int>(index);
-  return std::nullopt;
-}
-
 [[noreturn]] void refuse_sharing(int rank, const std::vector<SeenGpus>& seen_by_rank,
-                                 const std::map<std::string, int>& owner_of) {
+                                 const GpuAssignment& given) {
   const SeenGpus& seen = seen_by_rank[static_cast<size_t>(rank)];
   std::vector<std::string> taken;
-  for (const std::string& uuid : seen.uuids)
-    taken.push_back(fmt::format("{} by rank {} ({})", uuid, owner_of.at(uuid),
-                                seen_by_rank[static_cast<size_t>(owner_of.at(uuid))].host));
+  for (const std::string& uuid : seen.uuids) {
+    const int owner = given.owner_of(uuid);
+    taken.push_back(
+        fmt::format("{} by rank {} ({})", uuid, owner, seen_by_rank[static_cast<size_t>(owner)].host));
+  }
   throw Error(
       fmt::format("rank {} on {} has no GPU of its own: of those that it sees, {} {} taken. Start one rank "
                   "for each GPU (--ntasks-per-node, --gpus-per-node, --gpu-bind=none), or use --device cpu",
@@ -70,6 +66,13 @@ SeenGpus seen_from(const std::string& text) {
   return {.host = json.at(0).get<std::string>(),
           .uuids = json.at(1).get<std::vector<std::string>>(),
           .why_none = json.at(2).get<std::string>()};
+}
+
+/// What is left to a rank of an agreement.
+DeviceChoice choice_of(const std::optional<int>& gpu, const SeenGpus& seen, std::string notice) {
+  return {.gpu = gpu,
+          .uuid = gpu ? seen.uuids[static_cast<size_t>(*gpu)] : "",
+          .notice = std::move(notice)};
 }
 
 SeenGpus look(const std::string& host, bool wanted) {
@@ -105,13 +108,13 @@ DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<See
           list_by_host(without, seen_by_rank), ranks - without.size(), why);
     return agreement;
   }
-  std::map<std::string, int> owner_of;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    const std::optional<int> index = first_free(seen_by_rank[rank], owner_of);
-    if (!index) refuse_sharing(static_cast<int>(rank), seen_by_rank, owner_of);
-    owner_of[seen_by_rank[rank].uuids[static_cast<size_t>(*index)]] = static_cast<int>(rank);
-    agreement.gpu_of_rank[rank] = index;
-  }
+  std::vector<std::vector<std::string>> uuids_by_rank;
+  for (const SeenGpus& seen : seen_by_rank) uuids_by_rank.push_back(seen.uuids);
+  GpuAssignment given(uuids_by_rank);
+  for (int rank = 0; rank < std::ssize(seen_by_rank); ++rank)
+    if (!given.give(rank)) refuse_sharing(rank, seen_by_rank, given);
+  for (size_t rank = 0; rank < ranks; ++rank)
+    agreement.gpu_of_rank[rank] = given.index_of(static_cast<int>(rank));
   return agreement;
 }
 
@@ -125,16 +128,16 @@ DeviceChoice choose_device(const World& world, const std::string& asked) {
     // A program without CUDA was never meant for GPUs.
     if (asked == "auto" && !agreement.gpu_of_rank.front() && agreement.notice.empty() && has_cuda())
       agreement.notice = "notice: all ranks compute on the CPU: " + seen_by_rank.front().why_none;
-    return {.gpu = agreement.gpu_of_rank[static_cast<size_t>(world.rank())],
-            .notice = std::move(agreement.notice)};
+    return choice_of(agreement.gpu_of_rank[static_cast<size_t>(world.rank())], mine,
+                     std::move(agreement.notice));
   } catch (const Error& error) {
     throw SharedError(error.what(), error.code());  // all ranks have seen the same
   }
 }
 
 DeviceChoice choose_device(const std::string& asked) {
-  return {.gpu = agree_on_devices(asked, {look("this machine", asked != "cpu")}).gpu_of_rank.front(),
-          .notice = {}};
+  const SeenGpus seen = look("this machine", asked != "cpu");
+  return choice_of(agree_on_devices(asked, {seen}).gpu_of_rank.front(), seen, {});
 }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, int threads, const CudaOptions& options) {

@@ -28,17 +28,19 @@ struct DeviceAgreement {
 
 /// Where every rank computes, by what all of them see: in the order of ranks each takes the first GPU that it
 /// sees and no rank before it has taken, wherever that rank is: by UUID, since containers and batch systems
-/// number devices anew. Ranks that see all GPUs of their node take them by local rank, a rank that sees one
-/// takes that. With `auto`, all compute on the CPU if any sees no GPU.
+/// number devices anew. Where all that a rank sees are taken, ranks before it make room if they can. Ranks
+/// that see all GPUs of their node take them by local rank, a rank that sees one takes that. With `auto`, all
+/// compute on the CPU if any sees no GPU.
 /// @param asked  auto, cpu, cuda
-/// @throws Error(preflight) naming ranks, hosts and UUIDs if a GPU would be used twice, or if `cuda` cannot
-/// be had everywhere
+/// @throws Error(preflight) naming ranks, hosts and UUIDs if a GPU would have to be used twice, or if `cuda`
+/// cannot be had everywhere
 DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<SeenGpus>& seen_by_rank);
 
 /// This rank's part of an agreement.
 struct DeviceChoice {
   std::optional<int> gpu;  ///< nothing: the CPU
-  std::string notice;      ///< the same on all ranks
+  std::string uuid{};      ///< of the GPU, "GPU-8b6c…"; empty: the CPU
+  std::string notice{};    ///< the same on all ranks
 };
 
 /// Looks for GPUs where that is asked for, and agrees. Collective. @throws SharedError as agree_on_devices

@@ -4,6 +4,7 @@
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -28,6 +29,21 @@ std::array<double, 3> spread_of(const IntervalTimes& times, double StepTimes::*v
   return {all.front(), all[(all.size() - 1) / 2], all.back()};
 }
 
+/// Ranks side by side that compute on the same kind of device are one entry.
+nlohmann::ordered_json to_json(const std::vector<RankDevice>& devices) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t first = 0, end = 0; first < devices.size(); first = end) {
+    const std::string& name = devices[first].name;
+    nlohmann::ordered_json uuids = nlohmann::ordered_json::array();
+    for (end = first; end < devices.size() && devices[end].name == name; ++end)
+      if (!devices[end].uuid.empty()) uuids.push_back(devices[end].uuid);
+    nlohmann::ordered_json entry = {{"ranks", {first, end - 1}}, {"name", name}};
+    if (!uuids.empty()) entry["uuids"] = uuids;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 }  // namespace
 
 struct Journal::Line {
@@ -38,17 +54,18 @@ Journal::Journal(const std::string& path) : file_(path, false), attempt_(last_at
 
 void Journal::write(const Line& line) { file_.append(line.object.dump() + "\n"); }
 
-void Journal::start(int64_t step, int64_t branch, int ranks, int nodes, int64_t parameters, int64_t steps,
-                    int64_t global_batch) {
+void Journal::start(int64_t step, int64_t branch, int nodes, int64_t parameters, int64_t steps,
+                    int64_t global_batch, const std::vector<RankDevice>& devices) {
   write({{{"event", "start"},
           {"attempt", attempt_},
           {"step", step},
           {"branch", branch},
-          {"ranks", ranks},
+          {"ranks", devices.size()},
           {"nodes", nodes},
           {"parameters", parameters},
           {"steps", steps},
-          {"global_batch", global_batch}}});
+          {"global_batch", global_batch},
+          {"devices", to_json(devices)}}});
 }
 
 void Journal::resume(int64_t step, int ranks, const std::string& file) {
@@ -135,6 +152,7 @@ void Journal::memory(const MemoryEstimate& estimate) {
           {"subtree_bytes", estimate.tree},
           {"activation_bytes", estimate.activations},
           {"scratch_bytes", estimate.scratch},
+          {"library_bytes", estimate.libraries},
           {"saving_bytes", estimate.saving}}});
 }
 

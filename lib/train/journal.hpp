@@ -34,6 +34,12 @@ struct BadStep {
   Range windows;           ///< of each lane, in its order from the start of training on
 };
 
+/// What a rank computes on.
+struct RankDevice {
+  std::string name;  ///< Device::name
+  std::string uuid;  ///< of a GPU; empty: the CPU
+};
+
 /// `log.jsonl`: one JSON object a line, each with its `attempt` (1 for the first start of a run, then 2, …),
 /// so that after a restart the last line of a step wins. docs/log-format.md lists the events.
 class Journal {
@@ -44,8 +50,9 @@ public:
 
   int64_t attempt() const { return attempt_; }
   /// @param step  done when this attempt starts: lines of later steps from earlier attempts are void
-  void start(int64_t step, int64_t branch, int ranks, int nodes, int64_t parameters, int64_t steps,
-             int64_t global_batch);
+  /// @param devices  of each rank
+  void start(int64_t step, int64_t branch, int nodes, int64_t parameters, int64_t steps, int64_t global_batch,
+             const std::vector<RankDevice>& devices);
   void resume(int64_t step, int ranks, const std::string& file);
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);

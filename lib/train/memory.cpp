@@ -15,12 +15,13 @@ std::string describe(const MemoryEstimate& estimate, int64_t elements) {
   const int64_t state = estimate.parameters + estimate.gradients + estimate.optimizer;
   return fmt::format(
       "{}: parameters {}, gradients {}, optimizer {} (together {:.2f} bytes a parameter), {}"
-      "activations {}, scratch {}{}",
+      "activations {}, scratch {}{}{}",
       readable_bytes(estimate.total()), readable_bytes(estimate.parameters),
       readable_bytes(estimate.gradients), readable_bytes(estimate.optimizer),
       static_cast<double>(state) / static_cast<double>(elements),
       estimate.tree > 0 ? fmt::format("subtrees {}, ", readable_bytes(estimate.tree)) : "",
       readable_bytes(estimate.activations), readable_bytes(estimate.scratch),
+      estimate.libraries > 0 ? fmt::format(", libraries {}", readable_bytes(estimate.libraries)) : "",
       estimate.saving > 0 ? fmt::format(", while saving {}", readable_bytes(estimate.saving)) : "");
 }
 

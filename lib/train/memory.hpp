@@ -5,18 +5,22 @@
 
 namespace gpt {
 
-/// Bytes of the large buffers of a rank. Not counted: the program with its libraries, messages under way, the
-/// batch, the cache of the sample that rank 0 draws at the end.
+/// Bytes of the large buffers of a rank, in the memory of its device. Not counted: the program with its
+/// libraries in the host's memory, messages under way, the batch, the cache of the sample that rank 0 draws
+/// at the end.
 struct MemoryEstimate {
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;
   int64_t tree = 0;  ///< gradients of subtrees (--reduction tree)
   int64_t activations = 0;
-  int64_t scratch = 0;  ///< working memory of operations
-  int64_t saving = 0;   ///< only while a checkpoint is written
+  int64_t scratch = 0;    ///< working memory of operations
+  int64_t libraries = 0;  ///< what they hold of a GPU by themselves (LibraryMemory); 0 until it is measured
+  int64_t saving = 0;     ///< only while a checkpoint is written
 
-  int64_t total() const { return parameters + gradients + optimizer + tree + activations + scratch + saving; }
+  int64_t total() const {
+    return parameters + gradients + optimizer + tree + activations + scratch + libraries + saving;
+  }
   bool operator==(const MemoryEstimate&) const = default;
 };
 

@@ -35,13 +35,13 @@ MemoryDemand demand_of_cpu(const World& world, const MemoryEstimate& estimate) {
 }
 
 /// Of the GPU's own memory. What saving takes is the host's, of which machines with GPUs have much more.
-MemoryDemand demand_of_gpu(const World& world, int index, const MemoryEstimate& estimate) {
+MemoryDemand demand_of_gpu(const World& world, int index, const MemoryEstimate& estimate, int64_t available) {
   const CudaDeviceInfo gpu = visible_cuda_devices()[static_cast<size_t>(index)];
   return {.bytes = estimate.total() - estimate.saving,
           .pools = {{.key = gpu.uuid_text(),
                      .name = fmt::format("{} of rank {} on {}", gpu.name, world.rank(), world.host()),
                      .total = gpu.memory,
-                     .available = free_cuda_memory(index)}}};
+                     .available = available}}};
 }
 
 }  // namespace
@@ -120,12 +120,16 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
 }
 
 MemoryEstimate check_memory(Console& console, const World& world, const DeviceChoice& device,
-                            const TrainOptions& options, const Plan& plan, StateDivision division) {
+                            const TrainOptions& options, const Plan& plan, StateDivision division,
+                            const std::optional<LibraryUse>& libraries) {
   const StatePlace place = state_place(world);
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
-  const MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
+  MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
+  if (libraries) estimate.libraries = libraries->bytes;
   const MemoryDemand mine =
-      device.gpu ? demand_of_gpu(world, *device.gpu, estimate) : demand_of_cpu(world, estimate);
+      device.gpu ? demand_of_gpu(world, *device.gpu, estimate,
+                                 libraries ? libraries->free_before : free_cuda_memory(*device.gpu))
+                 : demand_of_cpu(world, estimate);
   std::vector<MemoryDemand> demands;
   for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
   const MemoryUse use = tightest(demands);

@@ -8,6 +8,7 @@
 #include "train/options.hpp"
 #include "train/plan.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,19 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
                                   int threads, int64_t sharers,
                                   StateDivision division = StateDivision::possible);
 
+/// What libraries were found to hold of a GPU.
+struct LibraryUse {
+  int64_t bytes = 0;
+  int64_t free_before = 0;  ///< bytes that were free before they were there
+};
+
 /// Before anything is written or allocated: says what the ranks need and may have. Returns what this rank
 /// needs. Collective.
+/// @param libraries  for GPUs once more, when that is known
 /// @throws SharedError(usage) where that is less, unless --memory-check warn makes it a warning
 MemoryEstimate check_memory(Console& console, const World& world, const DeviceChoice& device,
                             const TrainOptions& options, const Plan& plan,
-                            StateDivision division = StateDivision::possible);
+                            StateDivision division = StateDivision::possible,
+                            const std::optional<LibraryUse>& libraries = {});
 
 }  // namespace gpt

@@ -3,7 +3,6 @@
 #include "comm/comm.hpp"
 #include "comm/nccl_scratch.hpp"
 #include "comm/reduction_tree.hpp"
-#include "device/cpu_scratch.hpp"
 #include "device/cuda_scratch.hpp"
 #include "model/activations.hpp"
 #include "train/adamw.hpp"
@@ -49,15 +48,7 @@ int64_t rounding_bytes(const TrainOptions& options, const StatePlace& place) {
 }
 
 int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
-  const ScratchShape shape{
-      .sequences = plan.micro_batch,
-      .context = options.model.context,
-      .width = options.model.width,
-      .heads = options.model.heads,
-      .rows_of_classifier = options.model.padded_vocabulary(),
-      .type = options.matrix_type(),
-      .accumulates = options.reduction != "tree" && plan.sequences.size() > plan.micro_batch,
-      .threads = threads};
+  const ScratchShape shape = scratch_shape(options, plan, threads);
   return options.device == "cuda" ? cuda_scratch_bytes(shape) : cpu_scratch_bytes(shape);
 }
 
@@ -72,6 +63,17 @@ StatePlace state_place(const World& world) {
           .nodes = world.nodes(),
           .fewest = fewest,
           .ranks_of_node = world.node_size()};
+}
+
+ScratchShape scratch_shape(const TrainOptions& options, const Plan& plan, int threads) {
+  return {.sequences = plan.micro_batch,
+          .context = options.model.context,
+          .width = options.model.width,
+          .heads = options.model.heads,
+          .rows_of_classifier = options.model.padded_vocabulary(),
+          .type = options.matrix_type(),
+          .accumulates = options.reduction != "tree" && plan.sequences.size() > plan.micro_batch,
+          .threads = threads};
 }
 
 MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, const StatePlace& place,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "comm/world.hpp"
+#include "device/cpu_scratch.hpp"
 #include "train/memory.hpp"
 #include "train/options.hpp"
 #include "train/plan.hpp"
@@ -19,6 +20,10 @@ struct StatePlace {
 
 /// This rank's. Collective.
 StatePlace state_place(const World& world);
+
+/// Sizes of a step from which working memory of operations follows.
+/// @param threads  of the rank
+ScratchShape scratch_shape(const TrainOptions& options, const Plan& plan, int threads);
 
 /// What a rank is going to allocate, before anything is. Where sums are still to be chosen (--reduction
 /// auto), for the way that divides the state over the fewest.

@@ -2,6 +2,7 @@
 
 #include "comm/world.hpp"
 #include "data/dataset.hpp"
+#include "device/cpu_scratch.hpp"
 #include "train/device_choice.hpp"
 #include "train/options.hpp"
 #include "train/plan.hpp"
@@ -28,7 +29,9 @@ struct PreparedRun {
   std::optional<Dataset> dataset;
   DeviceChoice device;        ///< what this rank computes on
   Plan plan;                  ///< this rank's
-  int64_t scratch_bytes = 0;  ///< working memory of operations; from check_memory on
+  ScratchShape step_shape;    ///< sizes from which working memory follows; from check_memory on, as the next
+  int64_t scratch_bytes = 0;  ///< working memory of operations
+  int64_t library_bytes = 0;  ///< what libraries hold of the GPU; once they are there
   std::string comm_choice;    ///< of the resumed run (CommChoice as text), then of this one; empty: none yet
 };
 

@@ -58,8 +58,7 @@ public:
   /// among the ranks' collective calls is possible only after it.
   void wait_for_params();
 
-  /// From now on `clock` hears when the host waits and when sums and parameters are under way; null: nobody
-  /// does.
+  /// From now on `clock` hears of waits, and of sums and parameters that are under way; null: nobody does.
   void measure(StepClock* clock) { communication_.measure(clock); }
 
   const Buckets& buckets() const { return buckets_; }

@@ -26,6 +26,11 @@ void StepScalars::send(int64_t step, Queue& queue) {
   slot.pending = true;
 }
 
+std::optional<int64_t> StepScalars::due(bool drain) const {
+  const Slot& slot = slots_[drain ? last_ : 1 - last_];
+  return slot.pending ? std::optional(slot.step) : std::nullopt;
+}
+
 std::optional<StepScalars::Values> StepScalars::receive(bool drain) {
   Slot& slot = slots_[drain ? last_ : 1 - last_];
   if (!slot.pending) return std::nullopt;

@@ -35,6 +35,9 @@ public:
   /// The step's values are on their way to the host.
   void send(int64_t step, Queue& queue);
 
+  /// The step whose values receive(drain) gives; nothing when it gives none.
+  std::optional<int64_t> due(bool drain) const;
+
   /// Values of the send before the last one, or of the last one when `drain`; nothing when there is none that
   /// was not received yet. Waits for that copy only.
   std::optional<Values> receive(bool drain);

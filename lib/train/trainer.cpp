@@ -129,7 +129,7 @@ struct Trainer::Impl {
         queue(device.make_queue()),
         inputs(device, DType::i32, {plan.sequences.size(), options.model.context}),
         targets(device, DType::i32, {plan.sequences.size(), options.model.context}),
-        clock(world.watchdog()),
+        clock(device, world.watchdog()),
         step({.model = options.model,
               .micro_batch = plan.micro_batch,
               .tokens = plan.tokens_per_step,
@@ -151,6 +151,7 @@ struct Trainer::Impl {
         on_bad_step(on_bad_step_named(options.on_bad_step)),
         spikes(options.spike_z) {
     spikes.restore(state.spikes);
+    device.reserve(*queue, start.step_shape);
     reducer.measure(&clock);
     run.dataset->open(Split::train, plan.shards);
     if (options.eval_every > 0)
@@ -166,6 +167,7 @@ struct Trainer::Impl {
             .tree = step.tree_bytes(),
             .activations = model.activation_bytes(),
             .scratch = start.scratch_bytes,
+            .libraries = start.library_bytes,
             .saving = options.save_every == 0
                           ? 0
                           : saved_size().bytes(layout, reducer.buckets(), comm.size(), comm.rank())};
@@ -194,6 +196,7 @@ struct Trainer::Impl {
 
   /// Of this rank's sequences.
   void backward(const HostBatch& batch) {
+    if (faults_armed) queue->host([] { fault_point("device"); });
     queue->copy(inputs, host_view(batch.inputs, inputs));
     queue->copy(targets, host_view(batch.targets, targets));
     step.backward({.inputs = inputs, .targets = targets, .first_sequence = batch.first_sequence}, state.step,
@@ -222,11 +225,12 @@ struct Trainer::Impl {
   void take_steps(SampleLog* sample_log);
   void take_step(SampleLog* sample_log);
   void end_what_is_under_way();
-  void share_times();
+  void receive(bool drain);
   void report_ranks(const std::optional<IntervalTimes>& times);
-  void report(const std::optional<StepScalars::Values>& values);
+  void report(const StepScalars::Values& values);
   void judge(const StepScalars::Values& values, double loss);
   void roll_back();
+  void discard();
   void evaluate_and_log();
   void vote();
   void save();
@@ -267,7 +271,7 @@ void Trainer::Impl::take_steps(SampleLog* sample_log) {
   while (state.step < plan.steps) {
     take_step(sample_log);
     if (due(options.eval_every) || due(options.save_every) || state.step == plan.steps)
-      report(step.scalars().receive(true));
+      receive(true);
     if (offence) {
       roll_back();
       continue;
@@ -283,7 +287,7 @@ void Trainer::Impl::take_steps(SampleLog* sample_log) {
 
 void Trainer::Impl::take_step(SampleLog* sample_log) {
   world.watchdog().enter(Phase::step, state.step + 1);
-  clock.begin();
+  clock.begin(state.step + 1, *queue);
   set_fault_step(state.step + 1);
   fault_point("step");
   const Stopwatch watch;
@@ -298,16 +302,16 @@ void Trainer::Impl::take_step(SampleLog* sample_log) {
   ++state.step;
   state.cursor += plan.windows_per_step;
   if (sample_log != nullptr) sample_log->record(state.step, batch);
-  report(step.scalars().receive(false));
+  receive(false);
   const double seconds = watch.seconds();
   longest_step = std::max(longest_step, seconds);
   sent = {.step = state.step,
           .learning_rate = rate,
           .tokens = state.cursor * plan.lanes * options.model.context,
           .seconds = seconds,
-          .data_seconds = clock.times().data,
+          .data_seconds = clock.data_seconds(),
           .tokens_per_second = static_cast<double>(plan.tokens_per_step) / seconds};
-  if (rank_times) share_times();
+  clock.end(*queue);
 }
 
 /// What this rank has to say to all, who hear it with the step's loss.
@@ -321,7 +325,7 @@ void Trainer::Impl::vote() {
 
 /// At the end of a step, on all ranks.
 void Trainer::Impl::stop() {
-  report(step.scalars().receive(true));
+  receive(true);
   if (offence) roll_back();
   finish_saving();
   std::string why;
@@ -343,8 +347,16 @@ void Trainer::Impl::end_what_is_under_way() {
   queue->synchronize();
 }
 
-void Trainer::Impl::share_times() {
-  rank_times->add(state.step, clock.times());
+/// Takes in what came of the step before the last one, or of the last one where nothing is to be left open:
+/// the one place at which the host waits for a device that trains.
+void Trainer::Impl::receive(bool drain) {
+  const std::optional<int64_t> done = step.scalars().due(drain);
+  if (!done) return;
+  clock.wait_for(*done);
+  report(*step.scalars().receive(drain));
+  const StepTimes times = clock.times(*done);
+  if (!rank_times) return;
+  rank_times->add(*done, times);
   report_ranks(rank_times->receive());
 }
 
@@ -354,18 +366,17 @@ void Trainer::Impl::report_ranks(const std::optional<IntervalTimes>& times) {
   for (const std::string& line : stragglers->add(*times)) console.say(line);
 }
 
-void Trainer::Impl::report(const std::optional<StepScalars::Values>& values) {
-  if (!values) return;
-  const double loss = values->loss_sum / static_cast<double>(plan.tokens_per_step);
-  if (values->save_votes > 0) checkpoints.hear();
-  stopping = stopping || values->stop_votes > 0;
-  if (!values->accepted) return judge(*values, loss);
+void Trainer::Impl::report(const StepScalars::Values& values) {
+  const double loss = values.loss_sum / static_cast<double>(plan.tokens_per_step);
+  if (values.save_votes > 0) checkpoints.hear();
+  stopping = stopping || values.stop_votes > 0;
+  if (!values.accepted) return judge(values, loss);
   skipped_in_row = 0;
-  spikes.add(loss, values->grad_norm);
+  spikes.add(loss, values.grad_norm);
   if (!world.is_root()) return;
-  ensures(sent.step == values->step);
+  ensures(sent.step == values.step);
   sent.loss = loss;
-  sent.grad_norm = values->grad_norm;
+  sent.grad_norm = values.grad_norm;
   journal->step(sent);
   progress->step(sent);
 }
@@ -411,11 +422,20 @@ void Trainer::Impl::judge(const StepScalars::Values& values, double loss) {
   if (on_bad_step == OnBadStep::rollback && !offence) offence = std::move(bad);
 }
 
+/// What the step behind a bad one has come to, which does not count.
+void Trainer::Impl::discard() {
+  const std::optional<int64_t> done = step.scalars().due(true);
+  if (!done) return;
+  clock.wait_for(*done);
+  step.scalars().receive(true);
+  clock.times(*done);
+}
+
 /// To the newest checkpoint of this run, without the windows of the step for which it goes back.
 void Trainer::Impl::roll_back() {
   const BadStep bad = *std::exchange(offence, std::nullopt);
   ++rollbacks;
-  step.scalars().receive(true);  // of a step behind it, which does not count
+  discard();
   checkpoints.hear();
   reducer.wait_for_params();
   queue->synchronize();
@@ -512,13 +532,19 @@ void Trainer::run(const std::string& run_folder, const RunFolder* held) {
   const std::string& resumed = trainer.start.start.file;
   const MemoryEstimate memory =
       announce_memory(trainer.console, world, trainer.options, trainer.memory(), trainer.layout.parameters());
+  const std::vector<std::string> names = world.gather(trainer.device.name()),
+                                 uuids = world.gather(trainer.start.device.uuid);
+  std::vector<RankDevice> devices;
+  for (size_t rank = 0; rank < names.size(); ++rank)
+    devices.push_back({.name = names[rank], .uuid = uuids[rank]});
   trainer.progress.emplace(trainer.console, trainer.state.step, trainer.plan.steps,
                            trainer.options.log_every);
   world.everywhere([&] {
     if (!world.is_root()) return;
     trainer.journal.emplace(run_folder + "/log.jsonl");
-    trainer.journal->start(trainer.state.step, trainer.start.start.branch, world.size(), world.nodes(),
-                           trainer.layout.parameters(), trainer.plan.steps, trainer.options.global_batch);
+    trainer.journal->start(trainer.state.step, trainer.start.start.branch, world.nodes(),
+                           trainer.layout.parameters(), trainer.plan.steps, trainer.options.global_batch,
+                           devices);
     trainer.journal->memory(memory);
     if (!resumed.empty()) trainer.journal->resume(trainer.state.step, world.size(), resumed);
     trainer.checkpoints.attach(held, &*trainer.journal);

@@ -3,16 +3,21 @@
 #include "base/fault.hpp"
 #include "base/signals.hpp"
 #include "comm/comm_session.hpp"
+#include "comm/nccl_scratch.hpp"
 #include "comm/nccl_session.hpp"
 #include "device/device.hpp"
+#include "model/layout.hpp"
 #include "train/agreement.hpp"
 #include "train/announcement.hpp"
+#include "train/buckets.hpp"
 #include "train/checkpoint_evaluation.hpp"
 #include "train/comm_choice.hpp"
 #include "train/comm_plan.hpp"
 #include "train/console.hpp"
 #include "train/device_choice.hpp"
+#include "train/library_memory.hpp"
 #include "train/memory_check.hpp"
+#include "train/memory_estimate.hpp"
 #include "train/plan.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
@@ -31,6 +36,7 @@ struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<CommSession> session;
   std::unique_ptr<Comm> comm;
+  int64_t rounding_bytes = 0;  ///< of a GPU, that `comm` holds
 };
 
 std::unique_ptr<CommSession> make_session(Console& console, const World& world, Device& device,
@@ -63,7 +69,8 @@ Backend make_backend(Console& console, const World& world, const DeviceChoice& w
   fault_point("comm");
   Backend backend{.device = make_device(where, threads.threads, cuda_options(given)),
                   .session = nullptr,
-                  .comm = nullptr};
+                  .comm = nullptr,
+                  .rounding_bytes = 0};
   backend.session = make_session(console, world, *backend.device, where, given);
   const TrainOptions options = run != nullptr ? settle_sums(console, world, backend, *run)
                                               : with_any_sums(given, world, *backend.session);
@@ -72,9 +79,21 @@ Backend make_backend(Console& console, const World& world, const DeviceChoice& w
   backend.comm = plan.reduction == Reduction::tree && run != nullptr
                      ? backend.session->make_tree(plan, leaves_of_ranks(options, world.size()))
                      : backend.session->make(plan);
+  if (where.gpu) backend.rounding_bytes = nccl_scratch_bytes(plan, world.node_size(), world.nodes());
   announce_ranks(console, world, threads, *backend.device);
   announce_precision(console, options, *backend.device);
   return backend;
+}
+
+/// Once more whether memory will do, now that libraries hold what nobody could know before.
+void count_libraries(Console& console, const World& world, const LibraryMemory& libraries,
+                     const Backend& backend, PreparedRun& run) {
+  if (!run.device.gpu) return;
+  const Buckets buckets(Layout(run.options.model), run.options.bucket_bytes());
+  run.library_bytes = libraries.measure(world, *backend.device, *backend.comm, buckets.largest(),
+                                        run.options.zero != "0", backend.rounding_bytes);
+  check_memory(console, world, run.device, run.options, run.plan, StateDivision::possible,
+               LibraryUse{.bytes = run.library_bytes, .free_before = libraries.free_before()});
 }
 
 void evaluate_only(Console& console, const World& world, PreparedRun& run) {
@@ -122,6 +141,8 @@ std::string words_upon_signals(const TrainOptions& options) {
 
 void train(Console& console, const World& world, PreparedRun& run) {
   run.scratch_bytes = check_memory(console, world, run.device, run.options, run.plan).scratch;
+  run.step_shape = scratch_shape(run.options, run.plan,
+                                 choose_threads(world, static_cast<int>(run.options.threads)).threads);
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
   if (agree_on_start(world, run.options).file != run.start.file)
     throw SharedError(fmt::format("another job saved a checkpoint in {} while this one started: start again",
@@ -142,11 +163,13 @@ void train(Console& console, const World& world, PreparedRun& run) {
   }
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
+    const LibraryMemory libraries(run.device);
     const Backend backend = make_backend(console, world, run.device, run.options, &run);
     world.everywhere([&] {
       if (folder) folder->write_text("reduction.json", run.comm_choice + "\n");
     });
     announce_run(console, world, run);
+    count_libraries(console, world, libraries, backend, run);
     Trainer trainer(world, *backend.device, *backend.comm, run, console);
     const GiveUpOnFailure give_up(*backend.session);
     announce_sums(console, world, run.options, *backend.session, *backend.comm);

@@ -39,7 +39,7 @@ const Case cases[] = {
 
 }  // namespace
 
-TEST_CASE("operations of a step take the scratch that was planned, no more and no less") {
+TEST_CASE("operations of a step take the scratch that was planned, and nothing when it is reserved") {
   for (const Case& c : cases) {
     INFO(c.largest);
     const ScratchShape& s = c.shape;
@@ -63,16 +63,27 @@ TEST_CASE("operations of a step take the scratch that was planned, no more and n
                        statistic = make(DType::f32, {rows}), weight = make(DType::f32, {s.width}),
                        loss = make(DType::f64, {1});
     Ops& ops = device->ops();
-    ops.add_norm_backward(stream, dx, weight, weight, x, stream, statistic, statistic, weight, {},
-                          Write::accumulate, Write::accumulate, *queue);
-    ops.attention(dx, log_sum, qkv, s.heads, {}, *queue);
-    ops.attention_backward(dqkv, dx, x, qkv, log_sum, s.heads, {}, *queue);
-    ops.classifier(loss, dx, dw, x, w, tokens, s.rows_of_classifier, 1.0F, Write::overwrite, *queue);
-    ops.embed_backward(dw, d_positions, stream, tokens, {}, Write::overwrite, *queue);
-    queue->synchronize();
+    const auto step = [&](Queue& on) {
+      ops.add_norm_backward(stream, dx, weight, weight, x, stream, statistic, statistic, weight, {},
+                            Write::accumulate, Write::accumulate, on);
+      ops.attention(dx, log_sum, qkv, s.heads, {}, on);
+      ops.attention_backward(dqkv, dx, x, qkv, log_sum, s.heads, {}, on);
+      ops.classifier(loss, dx, dw, x, w, tokens, s.rows_of_classifier, 1.0F, Write::overwrite, on);
+      ops.embed_backward(dw, d_positions, stream, tokens, {}, Write::overwrite, on);
+      on.synchronize();
+    };
+    step(*queue);
     const int64_t taken = cuda_queue(*queue).scratch_bytes();
     CHECK(taken == cuda_scratch_bytes(s, options));
     ops.attention_backward(dqkv, dx, x, qkv, log_sum, s.heads, {}, *queue);
     CHECK(cuda_queue(*queue).scratch_bytes() == taken);
+
+    const auto prepared = device->make_queue();
+    device->reserve(*prepared, s);
+    CHECK(cuda_queue(*prepared).scratch_bytes() == taken);
+    const int64_t free = free_cuda_memory(0);
+    step(*prepared);
+    CHECK(cuda_queue(*prepared).scratch_bytes() == taken);
+    CHECK(free_cuda_memory(0) == free);
   }
 }

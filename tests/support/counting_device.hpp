@@ -22,7 +22,9 @@ public:
   std::unique_ptr<Queue> make_copy_queue() override { return device_->make_copy_queue(); }
   Allocator& host_memory() override { return *this; }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }
+  std::unique_ptr<TimedEvent> make_timed_event() override { return device_->make_timed_event(); }
   Ops& ops() override { return device_->ops(); }
+  void reserve(Queue& queue, const ScratchShape& shape) override { device_->reserve(queue, shape); }
 
   int64_t given = 0;
 

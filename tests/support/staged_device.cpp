@@ -202,7 +202,9 @@ public:
   std::unique_ptr<Queue> make_copy_queue() override { return inner_->make_copy_queue(); }
   Allocator& host_memory() override { return inner_->host_memory(); }
   std::unique_ptr<Event> make_event() override { return inner_->make_event(); }
+  std::unique_ptr<TimedEvent> make_timed_event() override { return inner_->make_timed_event(); }
   Ops& ops() override { return ops_; }
+  void reserve(Queue& queue, const ScratchShape& shape) override { inner_->reserve(queue, shape); }
 
 private:
   std::unique_ptr<Device> host_ = make_cpu_device(1);

@@ -38,7 +38,9 @@ public:
   std::unique_ptr<Queue> make_copy_queue() override { return device_->make_copy_queue(); }
   Allocator& host_memory() override { return device_->host_memory(); }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }
+  std::unique_ptr<TimedEvent> make_timed_event() override { return device_->make_timed_event(); }
   Ops& ops() override { return device_->ops(); }
+  void reserve(Queue& queue, const ScratchShape& shape) override { device_->reserve(queue, shape); }
 
   int64_t tokens_uploaded = 0;  ///< i32 elements copied from the host into the device's memory
   int64_t changed_too_early = 0;

@@ -8,7 +8,19 @@ import os
 import re
 import unittest
 
-from harness import FAILED, MPIRUN, USAGE, Run, SystemTest, execute, options, program, run
+from harness import (
+    FAILED,
+    MPIRUN,
+    RANK_FAILED,
+    TINY,
+    USAGE,
+    Run,
+    SystemTest,
+    execute,
+    options,
+    program,
+    run,
+)
 
 BACKEND = os.environ.get("GPT_CUDA_BACKEND", "OFF")
 REFUSED = 14  # preflight
@@ -158,6 +170,17 @@ class OnTheStandin(SystemTest):
         self.assertAlmostEqual(results["cuda"][0], results["cpu"][0], delta=CLOSE)
         self.assertEqual(results["cuda"][1], results["cpu"][1])
 
+    def test_the_log_says_which_gpu_each_rank_has(self):
+        environment = {"GPT_CUDA_STANDIN_UUIDS": "a,b"}
+        (start,) = self.gpu("out", ranks=2, environment=environment, steps=2).events("start")
+        (devices,) = start["devices"]
+        self.assertEqual(devices["ranks"], [0, 1])
+        self.assertRegex(devices["name"], "^CPU stand-in .*CUDA")
+        self.assertEqual([uuid[:12] for uuid in devices["uuids"]], ["GPU-0000000a", "GPU-0000000b"])
+        (start,) = self.cpu("cpu", steps=1).events("start")
+        (devices,) = start["devices"]
+        self.assertEqual(sorted(devices), ["name", "ranks"])
+
     def test_one_gpu_is_not_given_to_two_ranks(self):
         done = self.start(self.synth(), self.path("out"), ranks=2, environment=gpus(1), steps=3, device="cuda")
         self.assert_refused(done, REFUSED, "rank 1", "rank 0", "GPU-")
@@ -188,6 +211,49 @@ class OnTheStandin(SystemTest):
         )
         self.assertEqual(done.code, FAILED, str(done))
         self.assertEqual(done.err.count("fault injected at 'backward'"), 1, str(done))
+
+    def test_a_slow_gpu_is_reported_by_times_of_the_gpus(self):
+        """The hosts are equally fast: only events on the streams tell who waits for whom."""
+        delay = 0.4
+        fault = {"GPT_FAULT": f"device:delay={round(delay * 1000)}@rank=1"}
+        out = self.path("out")
+        done = self.start(self.synth(), out, ranks=2, device="cuda", environment=gpus(2) | fault, timeout=300,
+                          steps=32, log_every=10, layers=1, context=16, global_batch=4)  # fmt: skip
+        self.assertEqual(done.code, 0, str(done))
+        self.assertEqual(len(re.findall(r"(?m)^warning: rank 1 on \S+ is slow", done.out)), 1, str(done))
+        reports = Run(out).events("ranks")
+        self.assertEqual([report["step"] for report in reports], [10, 20, 30])
+        for report in reports:
+            slow, other = report["slowest"]
+            self.assertEqual(slow["rank"], 1, report)
+            self.assertGreater(slow["compute"], delay)
+            self.assertGreater(other["wait"], delay / 2)
+            self.assertGreater(other["reduce"], delay / 2)
+            self.assertLess(other["compute"], slow["compute"] - delay / 2)
+            self.assertLess(slow["wait"], other["wait"])
+
+    def test_a_gpu_that_hangs_is_named_and_not_the_one_that_waits_for_it(self):
+        values = TINY | {"data": self.synth(), "out": self.path("out"), "device": "cuda", "steps": 10, "layers": 1,
+                         "context": 16, "global_batch": 4, "timeout": 10}  # fmt: skip
+        fault = {"GPT_FAULT": "device:delay=600000@rank=1,hit=3"}
+        done = run("gpt_mpi", *options(values), ranks=2, environment=gpus(2) | fault)
+        self.assertEqual(done.code, RANK_FAILED, str(done))
+        expected = r"(?m)^gpt_mpi: rank 1 on \S+ stands still in step 4 .*; rank 0 waits for it in step 4"
+        self.assertRegex(done.err, expected)
+
+    def test_what_libraries_hold_of_a_gpu_counts(self):
+        """The second start has room for all that was planned before NCCL was there, and not for NCCL beside it."""
+        held = 24 << 20
+        nccl = {"GPT_CUDA_STANDIN_NCCL_MEMORY": str(held)}
+        shape = {"steps": 1, "layers": 1, "context": 256, "global_batch": 24, "micro_batch": 24}
+        memory = self.gpu("whole", environment=nccl, **shape).events("memory")[-1]
+        self.assertGreaterEqual(memory["library_bytes"], held)
+        self.assertLess(memory["library_bytes"], held + (1 << 20))
+        needed = sum(bytes for name, bytes in memory.items() if name.endswith("_bytes"))
+        self.assertGreater(needed, 110e6, "the all-reduce at the start needs more than the rest")
+        room = {"GPT_CUDA_STANDIN_MEMORY": str(needed - held // 2)}
+        done = self.start(self.synth(), self.path("short"), device="cuda", environment=gpus(1) | nccl | room, **shape)
+        self.assert_refused(done, USAGE, "not enough memory", "libraries 25.")
 
     def test_the_tree_is_refused(self):
         done = self.start(self.synth(), self.path("out"), ranks=2, device="cuda", environment=gpus(2), steps=2,

@@ -2,7 +2,11 @@
 
 #include "support/errors.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <set>
+#include <string>
+#include <vector>
 
 using namespace gpt;
 using test::failure;
@@ -43,6 +47,57 @@ TEST_CASE("a rank that sees one GPU takes that, whatever its place on the node")
   // Numbered anew for each task, as some batch systems do it.
   CHECK(indices("cuda", {sees({"a", "b"}), sees({"b", "a"})}) == std::vector<int>{0, 0});
   CHECK(indices("cuda", {sees({"b", "a"}), sees({"b", "a"})}) == std::vector<int>{0, 1});
+}
+
+TEST_CASE("ranks make room for one that sees only what they have taken") {
+  CHECK(indices("cuda", {sees({"a", "b"}), sees({"a"})}) == std::vector<int>{1, 0});
+  CHECK(indices("cuda", {sees({"a", "b"}), sees({"b", "c"}), sees({"a"})}) == std::vector<int>{1, 1, 0});
+  // Nobody moves without need.
+  CHECK(indices("cuda", {sees({"a", "b", "c"}), sees({"a", "c"}), sees({"a", "b", "c"})}) ==
+        std::vector<int>{0, 1, 1});
+  const std::string message = failure(ExitCode::preflight, [&] {
+    agree_on_devices("cuda", {sees({"a", "b"}), sees({"b", "a"}), sees({"a"})});
+  });
+  says(message, "rank 2 on n0 has no GPU of its own: of those that it sees, a by rank 0 (n0) is taken");
+}
+
+TEST_CASE("GPUs are given out whenever there is a way, and then each to one rank that sees it") {
+  // Every way in which 3 ranks may see some of 3 GPUs, against trying all orders.
+  constexpr int count = 3, masks = 1 << count;
+  const std::vector<std::string> names = {"a", "b", "c"};
+  int64_t with_a_way = 0;
+  for (int all = 0; all < masks * masks * masks; ++all) {
+    std::vector<SeenGpus> seen;
+    std::vector<int> visible;
+    for (int rank = 0, rest = all; rank < count; ++rank, rest /= masks) {
+      visible.push_back(rest % masks);
+      std::vector<std::string> uuids;
+      for (int gpu = 0; gpu < count; ++gpu)
+        if ((visible.back() >> gpu & 1) != 0) uuids.push_back(names[static_cast<size_t>(gpu)]);
+      seen.push_back(sees(std::move(uuids)));
+    }
+    if (std::ranges::count(visible, 0) > 0) continue;
+    std::vector<int> order = {0, 1, 2};
+    bool is_possible = false;
+    do {
+      bool fits = true;
+      for (size_t rank = 0; rank < order.size(); ++rank)
+        fits = fits && (visible[rank] >> order[rank] & 1) != 0;
+      is_possible = is_possible || fits;
+    } while (!is_possible && std::ranges::next_permutation(order).found);
+    with_a_way += is_possible ? 1 : 0;
+    try {
+      std::set<std::string> taken;
+      const std::vector<int> given = indices("cuda", seen);
+      for (size_t rank = 0; rank < given.size(); ++rank)
+        taken.insert(seen[rank].uuids.at(static_cast<size_t>(given[rank])));
+      REQUIRE(is_possible);
+      REQUIRE(taken.size() == count);
+    } catch (const Error&) {
+      REQUIRE_FALSE(is_possible);
+    }
+  }
+  CHECK(with_a_way == 247);  // (3,3) matrices of 0 and 1 with a permanent that is not 0
 }
 
 TEST_CASE("no GPU is taken twice: the message has ranks, host and UUID") {

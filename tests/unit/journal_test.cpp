@@ -33,7 +33,8 @@ TEST_CASE("events are one line each, with every field") {
   const std::string path = folder / "log.jsonl";
   {
     Journal journal(path);
-    journal.start(10, 1, 4, 2, 1000, 20, 12);
+    journal.start(10, 1, 2, 1000, 20, 12,
+                  {{"a GPU", "GPU-1"}, {"a GPU", "GPU-2"}, {"another", "GPU-3"}, {"CPU", ""}});
     journal.resume(10, 4, "some \"file\"");
     journal.step({.step = 11,
                   .loss = 0.1,
@@ -51,6 +52,7 @@ TEST_CASE("events are one line each, with every field") {
                     .tree = 4,
                     .activations = 5,
                     .scratch = 7,
+                    .libraries = 8,
                     .saving = 6});
     journal.end(20, 5000, 1000);
   }
@@ -64,7 +66,11 @@ TEST_CASE("events are one line each, with every field") {
                        {"nodes", 2},
                        {"steps", 20},
                        {"parameters", 1000},
-                       {"global_batch", 12}});
+                       {"global_batch", 12},
+                       {"devices",
+                        {{{"ranks", {0, 1}}, {"name", "a GPU"}, {"uuids", {"GPU-1", "GPU-2"}}},
+                         {{"ranks", {2, 2}}, {"name", "another"}, {"uuids", json::array({"GPU-3"})}},
+                         {{"ranks", {3, 3}}, {"name", "CPU"}}}}});
   CHECK(all[1] ==
         json{{"event", "resume"}, {"attempt", 1}, {"step", 10}, {"ranks", 4}, {"file", "some \"file\""}});
   CHECK(all[2] == json{{"event", "step"},
@@ -87,6 +93,7 @@ TEST_CASE("events are one line each, with every field") {
                        {"subtree_bytes", 4},
                        {"activation_bytes", 5},
                        {"scratch_bytes", 7},
+                       {"library_bytes", 8},
                        {"saving_bytes", 6}});
   CHECK(all[6] == json{{"event", "end"},
                        {"attempt", 1},

@@ -25,6 +25,7 @@ struct Example {
   }
 
   void check(bool drain, int64_t step) {
+    CHECK(scalars.due(drain) == step);
     const auto values = scalars.receive(drain);
     REQUIRE(values.has_value());
     CHECK(values->step == step);
@@ -38,7 +39,9 @@ TEST_CASE("scalars arrive one step later, each once") {
   Example example;
   CHECK(!example.scalars.receive(false));
   CHECK(!example.scalars.receive(true));
+  CHECK(!example.scalars.due(true));
   example.send(1);
+  CHECK(!example.scalars.due(false));
   CHECK(!example.scalars.receive(false));
   for (int64_t step = 2; step <= 5; ++step) {
     example.send(step);

@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 #include "comm/nccl/hop.hpp"
+#include "comm/nccl/nccl_settings.hpp"
 #include "comm/nccl_scratch.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ public:
         single_ranks_(std::ranges::max(sizes_) == 1),
         block_(lanes_ * nccl_lane_block(plan, place_.nodes)),
         pulse_(device, DType::f32, {1}),
-        between_(device.make_communication_queue()),
+        between_(nccl_keeps_launch_order() ? device.make_communication_queue() : nullptr),
         ready_(device.make_event()),
         summed_{device.make_event(), device.make_event()} {
     const int64_t piece = nccl_lane_block(plan, place_.nodes);
@@ -58,6 +59,7 @@ public:
         fmt::format("hierarchical NCCL, {} rank{} a node", fmt::join(shown, ","), single_ranks_ ? "" : "s");
     if (plan_.wire_node == DType::bf16 && !single_ranks_) text += ", bf16 inside";
     if (plan_.wire_peers == DType::bf16 && place_.nodes > 1) text += ", bf16 between";
+    if (!between_ && !has_one_hop()) text += ", one block at a time";
     return text;
   }
 
@@ -129,11 +131,12 @@ private:
   ///     between_               lane 0    | lane 1               | lane 2   | …
   ///
   /// All ranks give all of this in one order: two communicators at work at a time wait for each other if some
-  /// ranks start one first and some the other.
+  /// ranks start one first and some the other. Where NCCL does not keep that order, all of it is in the
+  /// queue's stream.
   void sum_in_blocks(Tensor data, Queue& queue) {
     const Tensor parts = parts_of(data), rest = data.flat(tail(data.size()));
     const int64_t blocks = ceil_div(parts.size(), block_);
-    Queue& between = blocks > 1 ? *between_ : queue;
+    Queue& between = blocks > 1 && between_ ? *between_ : queue;
     const auto block = [&](int64_t i) {
       return parts.flat({i * block_, std::min(parts.size(), (i + 1) * block_)});
     };
@@ -173,7 +176,7 @@ private:
   HopPair node_, lane_;
   bool has_lane_ = false;
   TensorBuffer pulse_;              // f32 (1), for barriers
-  std::unique_ptr<Queue> between_;  // its end comes before that of what it works on
+  std::unique_ptr<Queue> between_;  // its end comes before that of what it works on; null: one at a time
   std::unique_ptr<Event> ready_;
   std::array<std::unique_ptr<Event>, 2> summed_;  // the last two blocks, between nodes
 };

@@ -36,6 +36,7 @@ ncclUniqueId agree_on_id(const World& world) {
 NcclGroup connect_world(const World& world, Device& device, const std::shared_ptr<NcclCalls>& calls) {
   set_nccl_defaults();
   compare_ranks(world, nccl_facts());
+  require_nccl_version();
   const ncclUniqueId id = agree_on_id(world);
   fault_point("comm.nccl");
   use_cuda_device(cuda_index(device));

@@ -59,6 +59,7 @@ int64_t CpuEvent::give(std::shared_ptr<std::atomic<int>> waiters) {
 void CpuEvent::reach(int64_t record, std::exception_ptr failure) {
   const std::lock_guard lock(mutex_);
   reached_ = record;
+  reached_at_ = Clock::now();
   failure_ = std::move(failure);
   changed_.notify_all();  // under the lock: who wakes up may destroy the event
 }
@@ -80,6 +81,23 @@ void CpuEvent::wait_for(int64_t record) {
 bool CpuEvent::has_reached(int64_t record) const {
   const std::lock_guard lock(mutex_);
   return reached_ >= record;
+}
+
+bool CpuEvent::reached() const {
+  const std::lock_guard lock(mutex_);
+  if (reached_ < given_) return false;
+  if (failure_) std::rethrow_exception(failure_);
+  return true;
+}
+
+double CpuEvent::seconds_since(const TimedEvent& earlier) const {
+  const auto& begin = static_cast<const CpuEvent&>(earlier);
+  return std::chrono::duration<double>(reached_at() - begin.reached_at()).count();
+}
+
+CpuEvent::Clock::time_point CpuEvent::reached_at() const {
+  const std::lock_guard lock(mutex_);
+  return reached_at_;
 }
 
 }  // namespace gpt

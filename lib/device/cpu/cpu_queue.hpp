@@ -1,8 +1,9 @@
 #pragma once
 
-#include "device/queue.hpp"
+#include "device/timed_event.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -13,9 +14,11 @@ namespace gpt {
 
 /// Counts records given and records reached, so that a caller or another queue's thread can wait for the
 /// last.
-class CpuEvent : public Event {
+class CpuEvent final : public TimedEvent {
 public:
   void synchronize() override { wait_for(given()); }
+  bool reached() const override;
+  double seconds_since(const TimedEvent& earlier) const override;
 
   /// A record was given; returns its number. `waiters` counts who waits for it.
   int64_t give(std::shared_ptr<std::atomic<int>> waiters = nullptr);
@@ -27,9 +30,14 @@ public:
   bool has_reached(int64_t record) const;
 
 private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point reached_at() const;
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int64_t given_ = 0, reached_ = 0;
+  Clock::time_point reached_at_{};
   std::exception_ptr failure_;
   std::shared_ptr<std::atomic<int>> waiters_;
 };

@@ -48,11 +48,12 @@ void HostFailure::rethrow() const {
   std::rethrow_exception(failure_);
 }
 
-CudaEvent::CudaEvent(int device, std::shared_ptr<const HostFailure> failure)
+CudaEvent::CudaEvent(int device, Timing timing, std::shared_ptr<const HostFailure> failure)
     : device_(device), failure_(std::move(failure)) {
   use_cuda_device(device_);
   cudaEvent_t event = nullptr;
-  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  check_cuda(
+      cudaEventCreateWithFlags(&event, timing == Timing::kept ? cudaEventDefault : cudaEventDisableTiming));
   handle_.reset(event);
 }
 
@@ -60,6 +61,25 @@ void CudaEvent::synchronize() {
   use_cuda_device(device_);
   check_cuda(cudaEventSynchronize(handle_.get()));
   failure_->rethrow();
+}
+
+bool CudaEvent::reached() const {
+  use_cuda_device(device_);
+  const cudaError_t state = cudaEventQuery(handle_.get());
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // else whoever asks for the last failure would be told of this one
+    return false;
+  }
+  check_cuda(state);
+  failure_->rethrow();
+  return true;
+}
+
+double CudaEvent::seconds_since(const TimedEvent& earlier) const {
+  use_cuda_device(device_);
+  float milliseconds = 0.0F;
+  check_cuda(cudaEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(earlier).handle(), handle()));
+  return static_cast<double>(milliseconds) * 1e-3;
 }
 
 CudaQueue::CudaQueue(int device, Priority priority, std::shared_ptr<HostFailure> failure)

@@ -4,7 +4,7 @@
 #include "device/cuda/memory.hpp"
 #include "device/cuda/scratch_areas.hpp"
 #include "device/cuda/staging.hpp"
-#include "device/queue.hpp"
+#include "device/timed_event.hpp"
 
 #include <atomic>
 #include <exception>
@@ -27,10 +27,15 @@ private:
   std::atomic<bool> happened_ = false;
 };
 
-class CudaEvent final : public Event {
+class CudaEvent final : public TimedEvent {
 public:
-  CudaEvent(int device, std::shared_ptr<const HostFailure> failure);
+  /// Whether it keeps its time: seconds_since fails for one that does not.
+  enum class Timing { none, kept };
+
+  CudaEvent(int device, Timing timing, std::shared_ptr<const HostFailure> failure);
   void synchronize() override;
+  bool reached() const override;
+  double seconds_since(const TimedEvent& earlier) const override;
 
   cudaEvent_t handle() const { return handle_.get(); }
 

@@ -5,6 +5,7 @@
 #include "device/cuda/memory.hpp"
 #include "device/cuda/native.hpp"
 #include "device/cuda_device.hpp"
+#include "device/cuda_scratch.hpp"
 
 #include <cstring>
 #include <cublasLt.h>
@@ -93,8 +94,19 @@ public:
   std::unique_ptr<Queue> make_communication_queue() override { return make(CudaQueue::Priority::high); }
   std::unique_ptr<Queue> make_copy_queue() override { return make(CudaQueue::Priority::normal); }
   Allocator& host_memory() override { return pinned_; }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<CudaEvent>(index(), failure_); }
+  std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CudaEvent>(index(), CudaEvent::Timing::none, failure_);
+  }
+  std::unique_ptr<TimedEvent> make_timed_event() override {
+    return std::make_unique<CudaEvent>(index(), CudaEvent::Timing::kept, failure_);
+  }
   Ops& ops() override { return ops_; }
+  void reserve(Queue& queue, const ScratchShape& shape) override {
+    use_cuda_device(index());
+    CudaQueue& reserving = cuda_queue(queue);
+    reserving.scratch(cuda_scratch_bytes(shape, options_) - cublas_workspace_bytes);
+    reserving.workspace();
+  }
 
   int index() const { return selected_.index(); }
 
@@ -119,12 +131,17 @@ int cuda_index(const Device& device) { return dynamic_cast<const CudaDevice&>(de
 
 bool has_cuda() { return true; }
 
-std::string cuda_version() {
-  int loaded = 0, driver = 0;
+std::string cuda_runtime_version() {
+  int loaded = 0;
   check_cuda(cudaRuntimeGetVersion(&loaded));
+  return version_text(loaded);
+}
+
+std::string cuda_version() {
+  int driver = 0;
   check_cuda(cudaDriverGetVersion(&driver));
-  return fmt::format("compiled {}, loaded {}, driver {}", version_text(CUDART_VERSION), version_text(loaded),
-                     version_text(driver));
+  return fmt::format("compiled {}, loaded {}, driver {}", version_text(CUDART_VERSION),
+                     cuda_runtime_version(), version_text(driver));
 }
 
 std::vector<CudaDeviceInfo> visible_cuda_devices() {

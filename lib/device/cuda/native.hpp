@@ -3,6 +3,7 @@
 #include "device/device.hpp"
 
 #include <cuda_runtime.h>
+#include <string>
 
 namespace gpt {
 
@@ -15,5 +16,8 @@ int cuda_index(const Device& device);
 
 /// The calling thread's CUDA calls go to that device from now on: CUDA remembers it for each thread apart.
 void use_cuda_device(int index);
+
+/// "13.0": CUDA's runtime as loaded.
+std::string cuda_runtime_version();
 
 }  // namespace gpt

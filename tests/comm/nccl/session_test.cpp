@@ -76,6 +76,40 @@ TEST_CASE("another version of NCCL on one rank is refused before NCCL connects, 
   CHECK(refused.says(fmt::format("2.27.3 on rank {} ({})", odd, world->host())));
 }
 
+TEST_CASE("NCCL that lacks what is called is refused, with what is needed") {
+  const auto world = make_world("");
+  const Setting version(*world, world->rank(), "GPT_CUDA_STANDIN_NCCL_VERSION", "21704");
+  const Refusal refused = refusal(*world);
+  CHECK(refused.code == ExitCode::usage);
+  CHECK(refused.says("NCCL 2.17.4 is loaded, and 2.18.0 or later is needed"));
+}
+
+TEST_CASE("where NCCL does not keep the order of two communicators, one is at work at a time: the same sums") {
+  if (make_world("")->size() != 4) return;
+  const auto queue = test::device().make_communication_queue();
+  std::vector<std::vector<float>> sums;
+  const auto sum = [&](const char* name, const char* value, const std::string& expected) {
+    const auto world = make_world("2,2");
+    std::optional<Setting> setting;
+    if (name != nullptr) setting.emplace(*world, world->rank(), name, value);
+    const auto session = test::make_session(*world);
+    const auto comm = session->make({.block_bytes = test::small_blocks});
+    CHECK(comm->name() == expected);
+    test::Guarded<float> data(*comm, 100'000);
+    data.fill({0, data.size()}, [&](int64_t i) { return 0.1 * static_cast<double>(i % 77 + world->rank()); });
+    comm->all_reduce(data.given(*queue), data.tensor(), *queue);
+    data.fetch(*queue);
+    std::vector<float>& seen = sums.emplace_back();
+    for (int64_t i = 0; i < data.size(); ++i) seen.push_back(data[i]);
+  };
+  const std::string together = "hierarchical NCCL, 2 ranks a node", apart = together + ", one block at a time";
+  sum(nullptr, nullptr, together);
+  sum("GPT_CUDA_STANDIN_NCCL_VERSION", "22505", apart);
+  sum("NCCL_LAUNCH_ORDER_IMPLICIT", "0", apart);
+  CHECK(sums[1] == sums[0]);
+  CHECK(sums[2] == sums[0]);
+}
+
 TEST_CASE("settings that decide how NCCL sums must be the same everywhere") {
   const auto world = make_world("");
   if (world->size() == 1) return;

@@ -91,6 +91,7 @@ Settings read_settings() {
   result.streams = read_streams();
   read_number("GPT_CUDA_STANDIN_SEED", result.seed);
   read_bytes("GPT_CUDA_STANDIN_MEMORY", result.memory);
+  read_bytes("GPT_CUDA_STANDIN_NCCL_MEMORY", result.nccl_memory);
   read_seconds("GPT_CUDA_STANDIN_TIMEOUT", result.timeout);
   size_t devices = 1;
   read_number("GPT_CUDA_STANDIN_DEVICES", devices);

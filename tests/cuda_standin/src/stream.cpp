@@ -56,9 +56,13 @@ Random& random() {
   return generator;
 }
 
+/// When some stream's work was done last.
+Clock::time_point last_done{};
+
 void pop(CUstream_st& stream) {
   stream.queue.pop_front();
   ++stream.done;
+  last_done = Clock::now();
 }
 
 /// The time in which a thread runs the first work of a stream.
@@ -173,7 +177,9 @@ void drain_device(int device, Call& call) {
   std::erase_if(forgotten(), [](const auto& stream) { return stream->queue.empty(); });
 }
 
-void nudge(CUstream_st& stream, Call& call) { advance(stream, call); }
+void nudge(CUstream_st& stream, Call& call) {
+  if (!advance(stream, call) && Clock::now() - last_done > kPatience) advance_all(call);
+}
 
 std::shared_ptr<CUstream_st> new_stream(int device, unsigned flags, int priority) {
   auto stream = std::make_shared<CUstream_st>();

@@ -73,7 +73,7 @@ inline void drain(CUstream_st& stream, Call& call) { drain(stream, stream.end(),
 /// Runs everything that a device was given.
 void drain_device(int device, Call& call);
 
-/// Does a little work of the stream, if it can without waiting.
+/// Does a little work of the stream, if it can without waiting; where it has long waited, of all streams.
 void nudge(CUstream_st& stream, Call& call);
 
 std::shared_ptr<CUstream_st> new_stream(int device, unsigned flags, int priority);

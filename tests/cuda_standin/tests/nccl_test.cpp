@@ -338,6 +338,28 @@ TEST_CASE(
   CHECK(y.host()[0] == float(mpi_size()));
 }
 
+TEST_CASE("a host that looks for an event again and again keeps no other stream from its turn") {
+  const test::KeptSettings kept;
+  standin::settings().streams = standin::StreamMode::deferred;
+  const World first, second;
+  const Stream a, b;
+  const Event on_a, on_b;
+  const DeviceArray<float> x(std::vector<float>{1}), y(std::vector<float>{1});
+  nccl(ncclAllReduce(x.get(), x.get(), 1, ncclFloat32, ncclSum, first, a));
+  nccl(ncclAllReduce(y.get(), y.get(), 1, ncclFloat32, ncclSum, second, b));
+  cuda(cudaEventRecord(on_a, a));
+  cuda(cudaEventRecord(on_b, b));
+  const bool odd = mpi_rank() % 2 == 1;
+  const cudaEvent_t first_looked_at = odd ? on_b : on_a, other = odd ? on_a : on_b;
+  for (const cudaEvent_t event : {first_looked_at, other}) {
+    cudaError_t state = cudaErrorNotReady;
+    while (state == cudaErrorNotReady) state = cudaEventQuery(event);
+    cuda(state);
+  }
+  CHECK(x.host()[0] == float(mpi_size()));
+  CHECK(y.host()[0] == float(mpi_size()));
+}
+
 TEST_CASE("collectives that differ between ranks are found") {
   if (mpi_size() == 1) return;
   const int rank = mpi_rank();
@@ -409,6 +431,26 @@ TEST_CASE("buffers that are too short, of the host, or half in place are refused
   refused("overlap", [](ncclComm_t comm, float* data, cudaStream_t stream) {
     ncclAllReduce(data, data + 2, 4, ncclFloat32, ncclSum, comm, stream);
   });
+}
+
+TEST_CASE("a communicator takes memory of its device until it is destroyed, if there is so much") {
+  const test::KeptSettings kept;
+  const auto free_memory = [] {
+    size_t free = 0, total = 0;
+    cuda(cudaMemGetInfo(&free, &total));
+    return free;
+  };
+  const size_t before = free_memory(), taken = 1 << 20;
+  standin::settings().nccl_memory = taken;
+  {
+    const World world;
+    CHECK(free_memory() == before - taken);
+  }
+  CHECK(free_memory() == before);
+  standin::settings().nccl_memory = before + 1;
+  ncclComm_t comm = nullptr;
+  CHECK(ncclCommInitRank(&comm, mpi_size(), common_id(), mpi_rank()) == ncclUnhandledCudaError);
+  CHECK(has(ncclGetLastError(nullptr), "out of memory"));
 }
 
 TEST_CASE("arguments that NCCL refuses are refused, and the environment acts out failures") {

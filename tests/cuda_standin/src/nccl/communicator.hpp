@@ -15,6 +15,7 @@ struct ncclComm {
   int size = 0;
   int device = 0;
   bool blocking = true;
+  void* memory = nullptr;        ///< of the device, for NCCL itself; null: none
   MPI_Comm mpi = MPI_COMM_NULL;  ///< set before `state` becomes ncclSuccess
   std::atomic<ncclResult_t> state = ncclInProgress;
   std::atomic<bool> aborted = false;

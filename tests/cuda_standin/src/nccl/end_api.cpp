@@ -1,5 +1,6 @@
 // How communicators end.
 #include "../failure.hpp"
+#include "../memory.hpp"
 #include "../stream.hpp"
 #include "communicator.hpp"
 #include "setup_thread.hpp"
@@ -50,6 +51,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     run_in_setup_thread(comm, [comm] { return finalize(*comm); });
   const ncclResult_t result = settle(*comm, "ncclCommDestroy");
   forget_communicator(comm);
+  if (comm->memory) {
+    const Call call;
+    release(comm->memory, cudaMemoryTypeDevice);
+  }
   if (comm->mpi != MPI_COMM_NULL && result == ncclSuccess) MPI_Comm_free(&comm->mpi);
   return result;
 }

@@ -1,7 +1,10 @@
 // How communicators are made. Ranks that are already connected by MPI meet in plain messages, so that one
 // that never comes leaves the others waiting where they can be aborted, and not in a collective of MPI.
+#include "../call.hpp"
 #include "../device.hpp"
 #include "../failure.hpp"
+#include "../memory.hpp"
+#include "../settings.hpp"
 #include "communicator.hpp"
 #include "setup_thread.hpp"
 
@@ -147,6 +150,18 @@ std::string_view variable(const char* name) {
   return value ? value : "";
 }
 
+/// A new communicator with what it takes of its device; null when the device has not that much left.
+ncclComm* make_with_memory(int rank, int size, const ncclConfig_t* config, const ncclComm* parent) {
+  ncclComm* const made = new_communicator(rank, size, config, parent);
+  const size_t bytes = settings().nccl_memory;
+  if (bytes == 0) return made;
+  const Call call;
+  made->memory = allocate(bytes, cudaMemoryTypeDevice, made->device);
+  if (made->memory) return made;
+  forget_communicator(made);
+  return nullptr;
+}
+
 /// A configuration must come from NCCL_CONFIG_INITIALIZER.
 bool is_initialized(const ncclConfig_t* config) {
   return !config || (config->size == sizeof(ncclConfig_t) && config->magic == 0xcafebeef);
@@ -183,7 +198,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId c
     return refuse(ncclSystemError, "a system error, as GPT_CUDA_STANDIN_NCCL_INIT asks for");
   Invitation invitation;
   std::memcpy(&invitation, commId.internal, sizeof invitation);
-  ncclComm* made = *comm = new_communicator(rank, nranks, config, nullptr);
+  ncclComm* made = *comm = make_with_memory(rank, nranks, config, nullptr);
+  if (!made) return refuse(ncclUnhandledCudaError, "out of memory");
   run_in_setup_thread(made, [made, invitation] { return make(*made, invitation); });
   return made->blocking ? settle(*made, "ncclCommInitRank") : ncclInProgress;
 }
@@ -194,7 +210,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
   if (comm->state != ncclSuccess)
     return refuse(ncclInvalidUsage, "split of a communicator that is not ready");
   ncclComm* child = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR) child = new_communicator(0, 1, config, comm);
+  if (color != NCCL_SPLIT_NOCOLOR) {
+    child = make_with_memory(0, 1, config, comm);
+    if (!child) return refuse(ncclUnhandledCudaError, "out of memory");
+  }
   *newcomm = child;
   run_in_setup_thread(comm, [comm, child, color, key] { return split(*comm, child, {color, key}); });
   return comm->blocking ? settle(*comm, "ncclCommSplit") : ncclInProgress;
