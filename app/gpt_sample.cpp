@@ -183,10 +183,19 @@ Speed print_samples(const Options& options, gpt::Generator& generator, const gpt
   return speed;
 }
 
-/// The type of weights and activations that --precision names; auto: as the model was trained.
-gpt::DType precision_type(const std::string& precision, const gpt::CheckpointHeader& header) {
-  return precision == "auto" ? gpt::layered_options({}, header.configuration).matrix_type()
-                             : gpt::precision_named(precision);
+/// How weights and activations are held.
+struct Precision {
+  gpt::DType type = gpt::DType::f32;
+  gpt::WeightRounding rounding = {};
+};
+
+/// @param name  auto: as the run held them that saved the checkpoint
+Precision make_precision(const std::string& name, const gpt::CheckpointHeader& header) {
+  if (name != "auto") return {.type = gpt::precision_named(name)};
+  const gpt::TrainOptions trained = gpt::layered_options({}, header.configuration);
+  Precision precision{.type = trained.matrix_type(), .rounding = trained.weight_rounding()};
+  precision.rounding.step = header.step;
+  return precision;
 }
 
 int run(int argc, char** argv) {
@@ -230,7 +239,7 @@ int run(int argc, char** argv) {
 
   const std::string file = checkpoint_file(options.checkpoint);
   const gpt::CheckpointHeader header = gpt::read_checkpoint_header(file);
-  const gpt::DType type = precision_type(options.precision, header);
+  const Precision precision = make_precision(options.precision, header);
   const auto tokenizer = gpt::load_tokenizer(header.tokenizer);
   gpt::validate(tokenizer->vocabulary() <= header.model.vocabulary, gpt::ExitCode::damaged,
                 "{}: its tokenizer has {} tokens, its model {}", file, tokenizer->vocabulary(),
@@ -240,15 +249,15 @@ int run(int argc, char** argv) {
   const int64_t threads = options.threads > 0 ? options.threads : std::ssize(gpt::usable_cores());
   const auto device = gpt::make_device(gpt::choose_device(options.device), static_cast<int>(threads), {});
   const gpt::Layout layout(header.model);
-  const gpt::ReadWeights weights(layout, type, *device);
-  gpt::load_weights(file, layout, weights, *device, *device->make_queue());
+  const gpt::ReadWeights weights(layout, precision.type, *device);
+  gpt::load_weights(file, layout, weights, precision.rounding, *device, *device->make_queue());
   gpt::Generator generator(header.model, *device, weights.with({}), tokenizer->vocabulary(),
                            std::clamp<int64_t>(options.count, 1, gpt::Generator::most_sequences));
   const Speed speed = print_samples(options, generator, *tokenizer, prompt);
   if (options.speed && speed.generation.tokens > 0)
-    gpt::notice(fmt::format("speed: precision={} threads={} samples={} {} {}", gpt::name_of_precision(type),
-                            threads, options.count, speed.prompt.text("prompt"),
-                            speed.generation.text("generated")));
+    gpt::notice(fmt::format("speed: precision={} threads={} samples={} {} {}",
+                            gpt::name_of_precision(precision.type), threads, options.count,
+                            speed.prompt.text("prompt"), speed.generation.text("generated")));
   return 0;
 }
 

@@ -23,7 +23,7 @@ OwnGeneration::OwnGeneration(const GenerationSetup& setup)
   constexpr uint64_t seed = 1;
   const std::unique_ptr<Queue> queue = device_->make_queue();
   set_initial_weights(weights_, layout_, setup.config, seed, *queue);
-  weights_.round(*queue);
+  weights_.round(to_nearest, *queue);
   for (int64_t i = 0; i < setup.prompt; ++i)
     prompt_.push_back(static_cast<int32_t>(random_bits(seed, static_cast<uint64_t>(i)) %
                                            static_cast<uint64_t>(setup.config.vocabulary)));

@@ -73,6 +73,12 @@ std::unique_ptr<Device> make_device(const StepSetup& setup, OperatorTimes* times
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }
 
+AdamWStep optimizer_of(const StepSetup& setup) {
+  AdamWStep optimizer = adamw_rates({});
+  optimizer.rounding = setup.rounding;
+  return optimizer;
+}
+
 /// With initial weights.
 FlatBuffers make_buffers(const World& world, const StepSetup& setup, const Layout& layout, Comm& comm,
                          Device& device, Queue& queue) {
@@ -96,11 +102,11 @@ OwnStep::OwnStep(const World& world, const StepSetup& setup, OperatorTimes* time
                  .micro_batch = std::min(setup.micro_batch, setup.sequences),
                  .tokens = setup.global_batch * setup.config.context,
                  .recompute = setup.recompute,
-                 .optimizer = adamw_rates({})},
+                 .optimizer = optimizer_of(setup)},
                 layout_, *device_, comm_, *queue_,
                 make_buffers(world, setup, layout_, comm_, *device_, *queue_)),
       tokens_(*device_, DType::i32, {setup.sequences, setup.config.context}) {
-  training_.spread_weights();
+  training_.spread_weights(0);
   std::vector<int32_t> tokens(static_cast<size_t>(tokens_->size()));
   for (size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<int32_t>(random_bits(1, i) % static_cast<uint64_t>(setup.config.vocabulary));

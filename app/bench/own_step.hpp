@@ -33,6 +33,7 @@ struct StepSetup {
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   DType type = DType::f32;  ///< of activations and what matrix products read
+  WeightRounding rounding = {};
   Recompute recompute = Recompute::none;
   bool sharded = false;  ///< ZeRO-1: the optimizer's work is divided as plan.sharding says
 };

@@ -27,6 +27,7 @@ struct Options {
   int64_t global_batch = 0;
   int64_t vocabulary = 50257;
   std::string precision = "fp32";
+  std::string rounding = "nearest";
   std::string recompute = "none";
   std::string device = "cpu";
   int64_t threads = 0;
@@ -53,7 +54,7 @@ void check(const Options& options, int ranks) {
            "--global-batch {}: use {} or more, one sequence a rank, or 0", options.global_batch, ranks);
   validate(options.steps >= 1 && options.rounds >= 1, "--steps {} --rounds {}: use positive numbers",
            options.steps, options.rounds);
-  precision_named(options.precision);
+  rounds_stochastically(options.rounding, precision_named(options.precision));
   recompute_named(options.recompute);
   validate(options.memory_check == "refuse" || options.memory_check == "warn",
            "--memory-check {}: use refuse or warn", options.memory_check);
@@ -134,6 +135,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                .gpu = device.gpu,
                .plan = {},
                .type = type,
+               .rounding = {.stochastic = rounds_stochastically(options.rounding, type)},
                .recompute = recompute_named(options.recompute)},
               &operators);
   std::optional<PeerProcess> peer;
@@ -171,6 +173,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                            {"context", options.context},
                            {"global_batch", batch},
                            {"precision", options.precision},
+                           {"rounding", options.rounding},
                            {"recompute", options.recompute},
                            {"ranks", world.size()},
                            {"threads", choice.threads},
@@ -199,6 +202,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
        "sequences a step; 0: --micro-batch on every rank, 4 in all where that is 0, too")
       ("vocab", option(o.vocabulary, "N"), "tokens")
       ("precision", option(o.precision, "NAME"), "fp32, bf16")
+      ("rounding", option(o.rounding, "NAME"), "of weights, from fp32 to bf16: nearest, stochastic")
       ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
       ("device", option(o.device, "NAME"), "cpu; cuda: a GPU, without times of operators; auto: a GPU if there is one")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")

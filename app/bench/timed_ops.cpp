@@ -206,6 +206,14 @@ void TimedOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor
       queue, [&] { ops_.adamw(p, half, m, v, g, scalars, step, queue); });
 }
 
+void TimedOps::round(Tensor half, Tensor p, const WeightRounding& rounding, Queue& queue) {
+  times_.measure(
+      [&] {
+        return Operation{"round", {.bytes = bytes_of({half, p})}};
+      },
+      queue, [&] { ops_.round(half, p, rounding, queue); });
+}
+
 void TimedOps::cast(Tensor dst, Tensor src, Queue& queue) {
   times_.measure(
       [&] {

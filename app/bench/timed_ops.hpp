@@ -43,6 +43,7 @@ public:
   void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue& queue) override;
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
              Queue& queue) override;
+  void round(Tensor half, Tensor p, const WeightRounding& rounding, Queue& queue) override;
   void cast(Tensor dst, Tensor src, Queue& queue) override;
 
 private:

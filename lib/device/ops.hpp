@@ -2,6 +2,7 @@
 
 #include "device/queue.hpp"
 #include "device/tensor.hpp"
+#include "device/weight_rounding.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -29,9 +30,18 @@ struct Dropout {
 };
 
 /// Scalars that a step's operations pass on without the host: one f64 tensor of shape (StepScalar::count).
-/// Those before own_loss are summed over the ranks: the loss, and votes, of how many ranks say so. own_loss is
-/// this rank's part of loss_sum.
-enum class StepScalar : int { loss_sum, stop_votes, save_votes, own_loss, grad_norm, clip_scale, accepted, count };
+/// Those before own_loss are summed over the ranks: the loss, and votes, of how many ranks say so. own_loss
+/// is this rank's part of loss_sum.
+enum class StepScalar : int {
+  loss_sum,
+  stop_votes,
+  save_votes,
+  own_loss,
+  grad_norm,
+  clip_scale,
+  accepted,
+  count
+};
 
 /// What a step must keep to for the optimizer to take it.
 struct StepLimits {
@@ -47,6 +57,7 @@ struct AdamWStep {
   float eps = 1e-8F;
   float weight_decay = 0.0F;
   int64_t step = 1;  ///< from 1; bias correction is 1 − betaᵗ
+  WeightRounding rounding = {};
 };
 
 /// The mathematics of training, one backend each. Shapes: B sequences, T positions, C width, H heads, V
@@ -134,11 +145,16 @@ public:
   virtual void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue&) = 0;
 
   /// AdamW (Loshchilov & Hutter 2019, algorithm 2) on g·clip_scale; nothing happens when scalars' accepted
-  /// is 0. p, m, v, g f32 of one size; half bf16 of that size or empty: receives p rounded
+  /// is 0. p, m, v, g f32 of one size; half bf16 of that size or empty: receives p, rounded as
+  /// step.rounding says
   virtual void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars,
                      const AdamWStep& step, Queue&) = 0;
 
-  /// dst = src converted between f32 and bf16.
+  /// half = p, rounded as `rounding` says: the bits that adamw leaves there.
+  /// half bf16 and p f32 of one size
+  virtual void round(Tensor half, Tensor p, const WeightRounding& rounding, Queue&) = 0;
+
+  /// dst = src converted between f32 and bf16, to nearest.
   virtual void cast(Tensor dst, Tensor src, Queue&) = 0;
 };
 

@@ -13,7 +13,7 @@
 
 namespace gpt {
 
-/// What a run chose: all but lr and step.
+/// What a run chose: all but lr and step, and what of the rounding follows from the step and the range.
 AdamWStep adamw_rates(const TrainOptions& options);
 
 /// AdamW over the ranges of the Layout that this rank updates; decay on matrices only.
@@ -22,7 +22,8 @@ public:
   /// Flat tensors of state beside the weights: both moments.
   static constexpr int64_t states = 2;
 
-  /// Keeps references to the first three. @param rates  lr and step are those of each step
+  /// Keeps references to the first three. @param rates  lr and step are those of each step, also in the
+  /// rounding
   AdamW(const Layout& layout, Device& device, const Weights& weights, Tensor gradients,
         const AdamWStep& rates, const OwnedParts& owned);
 

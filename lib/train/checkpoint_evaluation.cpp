@@ -6,8 +6,10 @@
 
 namespace gpt {
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
-                                     const TrainOptions& options, const std::string& file) {
+                                     const TrainOptions& options, const std::string& file, int64_t step) {
   const Layout layout(options.model);
+  WeightRounding rounding = options.weight_rounding();
+  rounding.step = step;
   const std::unique_ptr<Queue> queue = device.make_queue();
   std::optional<ReadWeights> weights;
   std::optional<Evaluator> evaluator;
@@ -15,7 +17,7 @@ EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& c
     evaluator.emplace(dataset, options.model.context, options.eval_windows, options.micro_batch, device,
                       world.rank(), world.size());
     weights.emplace(layout, options.matrix_type(), device);
-    load_weights(file, layout, *weights, device, *queue);
+    load_weights(file, layout, *weights, rounding, device, *queue);
   });
   Gpt model(options.model, device, evaluator->micro_batch(), weights->with({}));
   world.watchdog().enter(Phase::evaluation, 0);

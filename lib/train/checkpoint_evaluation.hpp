@@ -6,6 +6,7 @@
 #include "device/device.hpp"
 #include "train/options.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace gpt {
@@ -16,7 +17,8 @@ struct EvaluationResult {
 };
 
 /// Loss of a checkpoint over the dataset's validation windows. Collective; writes nothing.
+/// @param step  at which it was saved
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
-                                     const TrainOptions& options, const std::string& file);
+                                     const TrainOptions& options, const std::string& file, int64_t step);
 
 }  // namespace gpt

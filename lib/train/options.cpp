@@ -104,7 +104,7 @@ void validate_options(const TrainOptions& options) {
            options.save);
   validate_count("log-every", options.log_every, 0);
   validate_count("sample-tokens", options.sample_tokens, 0);
-  precision_named(options.precision);
+  rounds_stochastically(options.rounding, precision_named(options.precision));
   validate_device(options.device);
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();

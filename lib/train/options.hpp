@@ -1,5 +1,6 @@
 #pragma once
 
+#include "device/weight_rounding.hpp"
 #include "model/config.hpp"
 #include "model/precision.hpp"
 
@@ -61,6 +62,7 @@ struct TrainOptions {
   // Machine
   int64_t threads = 0;             ///< 0: this rank's share of the cores it may use
   std::string precision = "fp32";  ///< fp32, bf16: activations and what matrix products read
+  std::string rounding = "nearest";  ///< nearest, stochastic: of f32 weights to the bf16 that products read
   bool tf32 = false;               ///< of a GPU: f32 products may cut their operands
   std::string device = "auto";
   std::string reduction = "auto";
@@ -75,6 +77,10 @@ struct TrainOptions {
   double bucket_mb = 4.0;
 
   DType matrix_type() const { return precision_named(precision); }
+  /// Of the weights before any update.
+  WeightRounding weight_rounding() const {
+    return {.stochastic = rounds_stochastically(rounding, matrix_type()), .seed = seed};
+  }
   int64_t bucket_bytes() const { return static_cast<int64_t>(bucket_mb * 0x1p20); }
 
 private:

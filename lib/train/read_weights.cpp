@@ -24,8 +24,8 @@ Tensor ReadWeights::at(Range elements) const {
   return vectors_.flat(shifted(elements, -layout_.vectors().begin));
 }
 
-void load_weights(const std::string& file, const Layout& layout, const ReadWeights& weights, Device& device,
-                  Queue& queue) {
+void load_weights(const std::string& file, const Layout& layout, const ReadWeights& weights,
+                  const WeightRounding& rounding, Device& device, Queue& queue) {
   const auto take = [&](Range elements, Tensor block) {
     for (const Range& kind : {layout.matrices(), layout.vectors()}) {
       const Range part = common(kind, elements);
@@ -37,7 +37,7 @@ void load_weights(const std::string& file, const Layout& layout, const ReadWeigh
       }
       const TensorBuffer staged(device, DType::f32, {part.size()});
       queue.copy(staged, from);
-      device.ops().cast(to, staged, queue);
+      device.ops().round(to, staged, rounding.from(part.begin), queue);
       queue.synchronize();  // before the staging memory goes
     }
     queue.synchronize();  // the block's memory is used again

@@ -36,7 +36,8 @@ private:
 };
 
 /// Reads them from a checkpoint, block by block. Not collective; errors as read_state.
-void load_weights(const std::string& file, const Layout& layout, const ReadWeights& weights, Device& device,
-                  Queue& queue);
+/// @param rounding  its first element is the Layout's
+void load_weights(const std::string& file, const Layout& layout, const ReadWeights& weights,
+                  const WeightRounding& rounding, Device& device, Queue& queue);
 
 }  // namespace gpt

@@ -267,7 +267,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
 }
 
 void Trainer::Impl::take_steps(SampleLog* sample_log) {
-  step.spread_weights();
+  step.spread_weights(state.step);
   while (state.step < plan.steps) {
     take_step(sample_log);
     if (due(options.eval_every) || due(options.save_every) || state.step == plan.steps)
@@ -463,7 +463,7 @@ void Trainer::Impl::roll_back() {
   origin.parent_step = header.step;
   checkpoints.go_back(header.step);
   read_from(state.skipped);
-  step.spread_weights();
+  step.spread_weights(state.step);
   if (world.is_root()) journal->rollback(header.step, origin.branch, file);
   console.say(fmt::format("step {}/{}  gone back to {}", header.step, plan.steps, file));
 }

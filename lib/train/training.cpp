@@ -107,7 +107,8 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
   const GiveUpOnFailure give_up(*backend.session);
   announce_sums(console, world, run.options, *backend.session, *backend.comm);
   const EvaluationResult result =
-      evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file);
+      evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file,
+                          run.state.step);
   console.say(
       fmt::format("{}: validation loss {:.8f} over {} windows", run.start.file, result.loss, result.windows));
 }

@@ -19,8 +19,10 @@ TrainingStep::TrainingStep(const StepSettings& settings, const Layout& layout, D
       optimizer_(layout, device, buffers_.weights, buffers_.gradients, settings.optimizer, buffers_.owned),
       scalars_(device) {}
 
-void TrainingStep::spread_weights() {
-  buffers_.weights.round(queue_);
+void TrainingStep::spread_weights(int64_t step) {
+  WeightRounding rounding = settings_.optimizer.rounding;
+  rounding.step = step;
+  buffers_.weights.round(rounding, queue_);
   if (buffers_.weights.is_divided()) reducer_.spread_params(queue_);
 }
 

@@ -22,7 +22,7 @@ struct StepSettings {
   Recompute recompute = Recompute::none;
   uint64_t dropout_seed = 0;
   double clip = 1.0;       ///< largest norm of the gradients; 0: no clipping
-  AdamWStep optimizer{};   ///< but for lr and step
+  AdamWStep optimizer{};   ///< as adamw_rates
   Range leaves{};          ///< this rank's, where the Comm sums along a tree over them; empty: it does not
   int64_t all_leaves = 0;  ///< of the global batch
 };
@@ -44,8 +44,9 @@ public:
   TrainingStep& operator=(const TrainingStep&) = delete;
 
   /// What models read follows the weights as they are, here and on the other ranks: once, before the first
-  /// step. Collective.
-  void spread_weights();
+  /// step. Collective. @param step  updates that made them, 0 for initial ones: they are rounded as the last
+  /// of these rounded them
+  void spread_weights(int64_t step);
 
   /// Forward and backward of this rank's sequences, in micro-batches. `listener` passes on to reducer() what
   /// it hears, before_use at once, after_gradients of the last micro-batch until finish().

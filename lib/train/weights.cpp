@@ -50,9 +50,9 @@ DeviceState Weights::state() const {
   return state;
 }
 
-void Weights::round(Queue& queue) {
+void Weights::round(const WeightRounding& rounding, Queue& queue) {
   for (const StateShard& shard : packed_.shards(master_))
-    ops_.cast(read_.at(shard.elements), shard.data, queue);
+    ops_.round(read_.at(shard.elements), shard.data, rounding.from(shard.elements.begin), queue);
 }
 
 void set_initial_weights(const Weights& weights, const Layout& layout, const GptConfig& config, uint64_t seed,

@@ -39,8 +39,9 @@ public:
 
   /// The master as checkpoints hold it: "params".
   DeviceState state() const;
-  /// What the model reads follows the master, as far as this rank holds that.
-  void round(Queue& queue);
+  /// What the model reads follows the master, as far as this rank holds that. @param rounding  its first
+  /// element is the Layout's
+  void round(const WeightRounding& rounding, Queue& queue);
   /// Whether what the model reads then still lacks other ranks' parts.
   bool is_divided() const { return divided_; }
 

@@ -34,7 +34,7 @@ StepSettings settings_of(const Comm& comm, const TraineeOptions& options) {
           .tokens = Trainee::global_batch * Trainee::config().context,
           .dropout_seed = 5,
           .clip = 0.5,
-          .optimizer = {.weight_decay = 0.1F},
+          .optimizer = {.weight_decay = 0.1F, .rounding = {.stochastic = options.stochastic, .seed = 5}},
           .leaves = leaves_of(comm, options),
           .all_leaves = ceil_div(Trainee::global_batch, options.micro_batch)};
 }
@@ -73,9 +73,10 @@ Trainee::Trainee(Comm& comm, const TraineeOptions& options)
       queue_(device_->make_queue()),
       training_(settings_of(comm, options), layout_, *device_, comm, *queue_,
                 buffers_of(comm, options, layout_, *device_, *queue_)),
-      mine_(sequences_of(comm, options)) {
+      mine_(sequences_of(comm, options)),
+      step_(options.step) {
   if (!options.checkpoint.empty()) load_device_state(options.checkpoint, layout_, training_.state(), *queue_);
-  training_.spread_weights();
+  training_.spread_weights(step_);
   tokens_.resize(static_cast<size_t>(global_batch * (config().context + 1)));
   for (size_t i = 0; i < tokens_.size(); ++i)
     tokens_[i] = static_cast<int32_t>(random_bits(9, i) % static_cast<uint64_t>(config().vocabulary));

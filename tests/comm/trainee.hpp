@@ -25,9 +25,11 @@ struct TraineeOptions {
   double bucket_mb = 0.02;
   bool sharded = false;     ///< ZeRO-1
   DType type = DType::f32;  ///< of activations and what matrix products read
+  bool stochastic = false;  ///< rounding of weights to `type`
   bool leaves = false;      ///< each micro-batch is a leaf of the tree that the Comm sums along
   /// What the optimizer is started with beside fixed weights: the files of a checkpoint, or empty.
   std::string checkpoint;
+  int64_t step = 0;  ///< of the checkpoint
 };
 
 /// One rank of a small training run on random tokens.
@@ -63,7 +65,7 @@ private:
   TrainingStep training_;
   Range mine_;  // sequences
   std::vector<int32_t> tokens_;
-  int64_t step_ = 0;
+  int64_t step_;
   std::vector<double> losses_, norms_;
 };
 

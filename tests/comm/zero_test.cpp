@@ -81,8 +81,8 @@ private:
   int64_t owners_;
 };
 
-Outcome trained(Comm& comm, bool sharded, double bucket_mb, DType type = DType::f32) {
-  Trainee trainee(comm, {.bucket_mb = bucket_mb, .sharded = sharded, .type = type, .checkpoint = {}});
+Outcome trained(Comm& comm, const TraineeOptions& options) {
+  Trainee trainee(comm, options);
   trainee.train(4);
   return trainee.outcome();
 }
@@ -109,12 +109,16 @@ TEST_CASE("sharded optimizer state gives the bits of whole state") {
     for (const int node : {0, 1, 2}) {
       if (node > 0 && comm.size() % node != 0) continue;
       SameSums same(comm, node);
-      for (const double bucket_mb : {0.0, 0.02, 25.0}) {
-        // Of both types one is enough for each size of buckets.
-        const DType type = bucket_mb == 0.02 ? DType::bf16 : DType::f32;
-        INFO(same.name(), ", parts in nodes of ", node, ", buckets of ", bucket_mb, " MiB");
-        const Outcome sharded = trained(same, true, bucket_mb, type),
-                      whole = trained(same, false, bucket_mb, type);
+      // Of the types one is enough for each size of buckets.
+      for (TraineeOptions options :
+           {TraineeOptions{.bucket_mb = 0.0, .checkpoint = {}},
+            TraineeOptions{.bucket_mb = 0.02, .type = DType::bf16, .checkpoint = {}},
+            TraineeOptions{.bucket_mb = 0.03, .type = DType::bf16, .stochastic = true, .checkpoint = {}},
+            TraineeOptions{.bucket_mb = 25.0, .checkpoint = {}}}) {
+        INFO(same.name(), ", parts in nodes of ", node, ", buckets of ", options.bucket_mb, " MiB");
+        const Outcome whole = trained(same, options);
+        options.sharded = true;
+        const Outcome sharded = trained(same, options);
         CHECK(std::isfinite(sharded.norms.back()));
         CHECK(sharded.norms == whole.norms);
         CHECK(sharded.losses == whole.losses);
@@ -132,7 +136,8 @@ TEST_CASE("with every implementation's own reduce-scatter sharded state trains a
   const auto world = make_world("");
   const auto agrees = [&](Comm& comm) {
     INFO(comm.name());
-    const Outcome sharded = trained(comm, true, 0.02), whole = trained(comm, false, 0.02);
+    const Outcome sharded = trained(comm, {.sharded = true, .checkpoint = {}}),
+                  whole = trained(comm, {.sharded = false, .checkpoint = {}});
     // Their sums may be added in another order; with two terms there is none.
     if (comm.size() <= 2) CHECK(sharded == whole);
     CHECK(sharded.norms.front() == doctest::Approx(whole.norms.front()).epsilon(1e-5));
@@ -214,6 +219,41 @@ TEST_CASE("checkpoints are the same file with and without sharded state, and ser
       CHECK(resumed(*alone, true) == resumed(*alone, false));
     }
     MPI_Comm_free(&rest);
+  }
+}
+
+TEST_CASE("weights that were loaded are rounded as the update rounded them that made them") {
+  const auto world = make_world("");
+  const auto comm = make_mpi_comm(world->world());
+  SameSums same(*comm, 0);
+  for (const bool sharded : {false, true}) {
+    INFO("sharded ", sharded);
+    const test::SharedFolder folder(*world);
+    TraineeOptions options{.sharded = sharded, .type = DType::bf16, .stochastic = true, .checkpoint = {}};
+    Trainee straight(same, options);
+    straight.train(4);
+    CheckpointHeader header;
+    header.step = 4;
+    header.model = Trainee::config();
+    header.tokenizer = "t";
+    save_checkpoint(folder.path, header, straight.layout(), straight.saved_parts().state(), *world);
+    const std::vector<float> saved = straight.outcome().weights;
+
+    options.checkpoint = folder.path + "/" + checkpoint_name(4);
+    options.step = 4;
+    Trainee resumed(same, options);
+    CHECK(resumed.outcome().weights == saved);
+    straight.train(2);
+    const Outcome expected = straight.outcome();  // waits for the weights on their way: both share the Comm
+    resumed.train(2);
+    const Outcome found = resumed.outcome();
+    CHECK(found.parts == expected.parts);
+    CHECK(found.weights == expected.weights);
+
+    options.step = 5;
+    CHECK(Trainee(same, options).outcome().weights != saved);
+    options.stochastic = false;
+    CHECK(Trainee(same, options).outcome().weights != saved);
   }
 }
 

@@ -170,6 +170,9 @@ public:
              Queue& queue) override {
     on(queue, [&](Stage& at) { ops_.adamw(at(p), at(half), at(m), at(v), at(g), at(scalars), step, queue); });
   }
+  void round(Tensor half, Tensor p, const WeightRounding& rounding, Queue& queue) override {
+    on(queue, [&](Stage& at) { ops_.round(at(half), at(p), rounding, queue); });
+  }
   void cast(Tensor dst, Tensor src, Queue& queue) override {
     on(queue, [&](Stage& at) { ops_.cast(at(dst), at(src), queue); });
   }

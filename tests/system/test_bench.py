@@ -47,6 +47,7 @@ class Step(Bench):
             (("step", "--micro-batch", -1), "--micro-batch"),
             (("step", "--rounds", 0), "--rounds"),
             (("step", "--precision", "fp8"), "--precision"),
+            (("step", "--rounding", "stochastic"), "--rounding stochastic with --precision fp32"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)
@@ -56,6 +57,7 @@ class Step(Bench):
         done, figures = self.bench("step", *TINY_STEP[:6], *words)
         self.assertIn("batch 2 x 8, bf16, 1 rank", done.out)
         self.assertEqual(figures["precision"], "bf16")
+        self.assertEqual(figures["rounding"], "nearest")
         found = figures["operators"]
         # seven numbers of each weight, and of those in matrices (4 blocks and the embeddings) a copy in bf16
         matrices, vectors = 4 * 12 * 128**2 + (128 + 8) * 128, 7 * 1024

@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import SAVING_FAILED, Run, SystemTest
+from harness import FAILED, SAVING_FAILED, Run, SystemTest
 
 
 class Checkpoints(SystemTest):
@@ -69,6 +69,19 @@ class Checkpoints(SystemTest):
                 self.assertEqual([event["step"] for event in run.events("save_failed")], [20, 40])
                 self.assertEqual(list(run.folder.glob("checkpoints/*")), [])
 
+    def test_an_error_while_a_checkpoint_is_written_ends_the_job(self):
+        """A process that runs alone finishes it; with others it is given up."""
+        for ranks in (None, 2):
+            with self.subTest(ranks=ranks):
+                fault = {"GPT_FAULT": "save.write:delay=700@step=2,hit=1;step:throw@step=3,rank=0"}
+                out = self.path(f"np{ranks}")
+                done = self.start(self.synth(), out, ranks=ranks, environment=fault, steps=6, save_every=2)
+                self.assert_refused(done, FAILED, "fault injected at 'step'")
+                if ranks is None:
+                    self.assertEqual(Run(out).checkpoints(), ["step-00000002.h5"])
+                resumed = self.train(self.synth(), out, ranks=ranks, steps=6, save_every=2)
+                self.assertEqual(sorted(resumed.losses()), list(range(1, 7)))
+
     def test_the_last_checkpoint_is_tried_again(self):
         fault = {"GPT_FAULT": "save.commit:throw@step=4,hit=1"}
         run = self.train(self.synth(), self.path("run"), environment=fault, steps=4, save_every=4)
@@ -106,6 +119,17 @@ class Checkpoints(SystemTest):
                 for step in (3, 7):
                     alone = self.evaluate(data, run.checkpoint(step))
                     self.assertAlmostEqual(alone, evaluations[step], delta=1e-6, msg=f"step {step}")
+
+    def test_an_evaluation_rounds_weights_as_training_did(self):
+        run = self.train(
+            self.synth(), self.path("run"), steps=6, save_every=3, eval_every=3, eval_windows=0, keep=9,
+            precision="bf16", rounding="stochastic",
+        )
+        for event in run.events("eval"):
+            file = run.checkpoint(event["step"])
+            self.assertAlmostEqual(self.evaluate(self.synth(), file), event["val_loss"], delta=1e-7)
+            nearest = self.evaluate(self.synth(), file, rounding="nearest")
+            self.assertNotAlmostEqual(nearest, event["val_loss"], delta=1e-6)
 
     def test_some_windows_give_another_figure_than_all(self):
         run = self.train(self.synth(), self.path("some"), steps=2, eval_every=2, eval_windows=3, save_every=2)

@@ -154,6 +154,18 @@ class OnTheStandin(SystemTest):
                     if first == then:
                         self.assert_same_state(resumed.checkpoint(8), whole[then].checkpoint(8))
 
+    def test_rounding_draws_the_same_with_shared_state_and_after_a_resume(self):
+        self.need_h5py()
+        changes = {"steps": 6, "save_every": 3, "precision": "bf16", "rounding": "stochastic", "bucket_mb": 0.05}
+        whole = self.gpu("whole", ranks=2, **changes)
+        nearest = self.gpu("nearest", ranks=2, **(changes | {"rounding": "nearest"}))
+        self.assertNotEqual(whole.losses(), nearest.losses())
+        shared = self.gpu("shared", ranks=2, zero="1", **changes)
+        self.assertEqual(shared.losses(), whole.losses())
+        self.assert_same_state(shared.checkpoint(6), whole.checkpoint(6))
+        resumed = self.gpu("resumed", ranks=2, resume=whole.checkpoint(3), **changes)
+        self.assert_same_state(resumed.checkpoint(6), whole.checkpoint(6))
+
     def test_evaluation_and_samples_are_those_of_the_cpu(self):
         trained = self.gpu("out", steps=6, save_every=6)
         evaluate = [program("gpt_mpi"), "--data", self.synth(), "--out", self.path("none"), "--threads", "1",

@@ -21,13 +21,20 @@ class Resume(SystemTest):
 
     def test_ten_and_ten_are_twenty(self):
         self.need_h5py()
-        for ranks, precision in ((1, "fp32"), (2, "fp32"), (3, "fp32"), (2, "bf16")):
-            with self.subTest(ranks=ranks, precision=precision):
-                hard = HARD | {"precision": precision}
+        for ranks, precision, rounding in (
+            (1, "fp32", "nearest"),
+            (2, "fp32", "nearest"),
+            (3, "fp32", "nearest"),
+            (2, "bf16", "nearest"),
+            (2, "bf16", "stochastic"),
+        ):
+            name = f"{ranks}{precision}{rounding}"
+            with self.subTest(name):
+                hard = HARD | {"precision": precision, "rounding": rounding}
                 straight = self.train(
-                    self.data(), self.path(f"straight{ranks}{precision}"), ranks=ranks, steps=20, save_every=20, **hard
+                    self.data(), self.path(f"straight{name}"), ranks=ranks, steps=20, save_every=20, **hard
                 )
-                out = self.path(f"cut{ranks}{precision}")
+                out = self.path(f"cut{name}")
                 cut = self.train(self.data(), out, ranks=ranks, steps=10, save_every=10, log_samples=True, **hard)
                 epochs = {epoch for by_rank in cut.windows().values() for _, _, epoch in sum(by_rank.values(), [])}
                 self.assertGreater(len(epochs), 1, "no epoch ended")
@@ -79,6 +86,7 @@ class Resume(SystemTest):
             steps=16,
             log_samples=True,
             save_every=5,
+            save="sync",
             environment={"GPT_FAULT": "step:kill@rank=1,step=13"},
         )
         self.assertNotEqual(killed.code, 0, str(killed))

@@ -40,6 +40,22 @@ class Tree(SystemTest):
                 )
                 self.assert_same_run(alone, run, 10)
 
+    def test_rounding_draws_the_same_on_every_number_of_ranks(self):
+        self.need_h5py()
+        rounding = LEAVES | {"precision": "bf16", "rounding": "stochastic", "steps": 6, "save_every": 3, "keep": 9}
+        alone = self.train(self.data(), self.path("alone"), **rounding)
+        nearest = self.train(self.data(), self.path("nearest"), **(rounding | {"rounding": "nearest"}))
+        self.assertNotEqual(alone.losses(), nearest.losses())
+        for ranks, changes in ((2, {}), (2, {"zero": "1"}), (3, {"zero": "1", "bucket_mb": 25})):
+            with self.subTest(ranks=ranks, **changes):
+                run = self.train(self.data(), self.path(f"{ranks}{changes}"), ranks=ranks, **(rounding | changes))
+                self.assert_same_run(alone, run, 6)
+        resumed = self.train(
+            self.data(), self.path("resumed"), ranks=2, zero="1", resume=alone.checkpoint(3), **rounding
+        )
+        self.assertEqual(resumed.events("resume")[-1]["step"], 3)
+        self.assert_same_state(alone.checkpoint(6), resumed.checkpoint(6))
+
     def test_a_run_resumed_on_other_ranks_has_the_same_bits(self):
         self.need_h5py()
         alone = self.train(self.data(), self.path("alone"), steps=10, save_every=5, **LEAVES)

@@ -17,16 +17,17 @@ class Zero(SystemTest):
 
     def test_the_run_is_the_one_with_whole_state(self):
         self.need_h5py()
-        for reduction, layout, precision in (
-            ("flat", "2", "fp32"),
-            ("hierarchical", "2", "fp32"),
-            ("hierarchical", "2", "bf16"),
-            ("hierarchical", "1,1", "fp32"),
-            ("hierarchical", "1,1", "bf16"),
+        for reduction, layout, precision, rounding in (
+            ("flat", "2", "fp32", "nearest"),
+            ("hierarchical", "2", "fp32", "nearest"),
+            ("hierarchical", "2", "bf16", "nearest"),
+            ("hierarchical", "1,1", "fp32", "nearest"),
+            ("hierarchical", "1,1", "bf16", "nearest"),
+            ("hierarchical", "1,1", "bf16", "stochastic"),
         ):
-            name = f"{reduction}-{layout}-{precision}"
+            name = f"{reduction}-{layout}-{precision}-{rounding}"
             changes = HARD | {"steps": 12, "save_every": 6, "reduction": reduction, "node_layout": layout}
-            changes["precision"] = precision
+            changes |= {"precision": precision, "rounding": rounding}
             whole = self.train(self.data(), self.path(f"whole-{name}"), ranks=EXACT, **changes)
             for zero in ("1",) if reduction == "flat" else ("1", "node"):
                 with self.subTest(name=name, zero=zero):

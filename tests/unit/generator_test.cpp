@@ -25,7 +25,7 @@ struct Model {
     set_initial_weights(weights, layout, small, 7, *queue);
     const Tensor matrices = weights.master(layout.matrices());
     for (int64_t i = 0; i < matrices.size(); ++i) matrices.data<float>()[i] *= 8.0F;
-    weights.round(*queue);
+    weights.round(to_nearest, *queue);
   }
 
   Generator generator(int64_t sequences = 1) {

@@ -41,7 +41,7 @@ Computed compute(const GptConfig& config, DType type, Recompute recompute) {
   const TensorBuffer gradients(*device, DType::f32, {layout.size()});
   const TensorBuffer loss(*device, DType::f64, {1}), eval_loss(*device, DType::f64, {1});
   set_initial_weights(weights, layout, config, 3, *queue);
-  weights.round(*queue);
+  weights.round(to_nearest, *queue);
   Gpt model(config, *device, micro_batch, weights.with(gradients), recompute);
 
   std::vector<int32_t> tokens(static_cast<size_t>(sequences * config.context));
@@ -86,7 +86,7 @@ TEST_CASE("activations take the bytes that are announced, in every mode") {
       for (const bool backward : {true, false}) {
         test::CountingDevice device;
         const Activations activations(odd, device, 4, type, mode, backward);
-        CHECK(activations.bytes == device.given);
+        CHECK(activations.bytes() == device.given);
         CHECK(activation_bytes(odd, 4, type, mode, backward) == device.given);
       }
 }
@@ -95,7 +95,7 @@ TEST_CASE("a layer more takes the bytes a token that the documentation gives") {
   const auto per_token = [](DType type, Recompute mode, bool backward) {
     GptConfig more = odd;
     ++more.layers;
-    const int64_t sequences = 2;
+    const int64_t sequences = 16;  // so that nothing is added for the alignment of a tensor
     return (activation_bytes(more, sequences, type, mode, backward) -
             activation_bytes(odd, sequences, type, mode, backward)) /
            (sequences * odd.context);

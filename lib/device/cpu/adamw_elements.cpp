@@ -6,8 +6,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/bfloat16-inl.hpp"
-#include "device/cpu/simd-inl.hpp"
+#include "device/cpu/stochastic_rounding-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -30,29 +29,60 @@ HWY_INLINE AdamWVectors adamw_step(const AdamWVectors& old, Vector g, float clip
   return {p, m, v};
 }
 
-void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, float clip_scale,
-                         const AdamWFactors& factors) {
-  const AdamWArrays a = arrays;  // copies: the stores below might alias the arguments
-  const AdamWFactors local = factors;
+struct NearestHalf {
+  bfloat16* half;  ///< or null
+
+  HWY_INLINE void store(Vector p, int64_t i) const {
+    if (half != nullptr) HWY_NAMESPACE::store(p, half + i);
+  }
+  HWY_INLINE void store_n(Vector p, int64_t i, int64_t n) const {
+    if (half != nullptr) HWY_NAMESPACE::store_n(p, half + i, n);
+  }
+};
+
+struct StochasticHalf {
+  bfloat16* half;
+  const uint16_t* bits;  ///< from element `first` on
+  int64_t first;
+
+  HWY_INLINE void store(Vector p, int64_t i) const { store_stochastically(p, bits + (i - first), half + i); }
+  HWY_INLINE void store_n(Vector p, int64_t i, int64_t n) const {
+    store_stochastically_n(p, bits + (i - first), half + i, n);
+  }
+};
+
+template <class Half>
+HWY_INLINE void update(const AdamWArrays& a, Range elements, float clip_scale, const AdamWFactors& factors,
+                       const Half& half) {
   for_vectors(
-      0, size,
+      elements.begin, elements.end,
       [&](int64_t i) HWY_ATTR {
         const AdamWVectors next =
-            adamw_step({load(a.p + i), load(a.m + i), load(a.v + i)}, load(a.g + i), clip_scale, local);
+            adamw_step({load(a.p + i), load(a.m + i), load(a.v + i)}, load(a.g + i), clip_scale, factors);
         store(next.m, a.m + i);
         store(next.v, a.v + i);
         store(next.p, a.p + i);
-        if (a.half != nullptr) store(next.p, a.half + i);
+        half.store(next.p, i);
       },
       [&](int64_t i, int64_t n) HWY_ATTR {
         const AdamWVectors next = adamw_step({load_n(a.p + i, n), load_n(a.m + i, n), load_n(a.v + i, n)},
-                                             load_n(a.g + i, n), clip_scale, local);
+                                             load_n(a.g + i, n), clip_scale, factors);
         store_n(next.m, a.m + i, n);
         store_n(next.v, a.v + i, n);
         store_n(next.p, a.p + i, n);
-        if (a.half == nullptr) return;
-        for (int64_t k = i; k < i + n; ++k) a.half[k] = bfloat16(a.p[k]);
+        half.store_n(next.p, i, n);
       });
+}
+
+void adamw_elements_simd(const AdamWArrays& arrays, int64_t size, float clip_scale,
+                         const AdamWFactors& factors, const WeightRounding& rounding) {
+  const AdamWArrays a = arrays;  // copies: the stores might alias the arguments
+  const AdamWFactors local = factors;
+  if (a.half == nullptr || !rounding.stochastic)
+    return update(a, {0, size}, clip_scale, local, NearestHalf{a.half});
+  with_draws(rounding, size, [&](Range part, const uint16_t* bits) HWY_ATTR {
+    update(a, part, clip_scale, local, StochasticHalf{a.half, bits, part.begin});
+  });
 }
 
 double sum_of_squares_simd(const float* g, int64_t size) {
@@ -82,8 +112,9 @@ namespace gpt {
 HWY_EXPORT(adamw_elements_simd);
 HWY_EXPORT(sum_of_squares_simd);
 
-void adamw_elements(const AdamWArrays& arrays, int64_t size, float clip_scale, const AdamWFactors& factors) {
-  HWY_DYNAMIC_DISPATCH(adamw_elements_simd)(arrays, size, clip_scale, factors);
+void adamw_elements(const AdamWArrays& arrays, int64_t size, float clip_scale, const AdamWFactors& factors,
+                    const WeightRounding& rounding) {
+  HWY_DYNAMIC_DISPATCH(adamw_elements_simd)(arrays, size, clip_scale, factors, rounding);
 }
 
 double sum_of_squares(const float* g, int64_t size) {

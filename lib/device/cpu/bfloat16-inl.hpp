@@ -24,15 +24,17 @@ HWY_INLINE auto rounded_words(Vector v) {
   return hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(v)), quiet, rounded);
 }
 
-// The same names as for f32, so that a kernel is written once for both.
-
-HWY_INLINE void store(Vector v, bfloat16* p) {
+HWY_INLINE void store_upper_halves(hn::Vec<hn::RebindToUnsigned<FloatTag>> words, bfloat16* p) {
   const hn::Repartition<uint16_t, FloatTag> pairs;
   const hn::Half<decltype(pairs)> halves;
-  const auto words = hn::BitCast(pairs, rounded_words(v));
-  hn::StoreU(hn::LowerHalf(halves, hn::ConcatOdd(pairs, words, words)), halves,
+  const auto parts = hn::BitCast(pairs, words);
+  hn::StoreU(hn::LowerHalf(halves, hn::ConcatOdd(pairs, parts, parts)), halves,
              reinterpret_cast<uint16_t*>(p));
 }
+
+// The same names as for f32, so that a kernel is written once for both.
+
+HWY_INLINE void store(Vector v, bfloat16* p) { store_upper_halves(rounded_words(v), p); }
 
 HWY_INLINE Vector load(const bfloat16* p) {
   const hn::RebindToUnsigned<FloatTag> words;

@@ -20,4 +20,13 @@ void convert(Tensor dst, Tensor src, int threads) {
 
 void CpuOps::cast(Tensor dst, Tensor src, Queue&) { convert(dst, src, threads_); }
 
+void CpuOps::round(Tensor half, Tensor p, const WeightRounding& rounding, Queue&) {
+  if (!rounding.stochastic) return convert(half, p, threads_);
+  expects(half.size() == p.size());
+  parallel_ranges(threads_, p.size(), elementwise_grain, [&](Range range, int) {
+    round_stochastically(half.data<bfloat16>() + range.begin, p.data<float>() + range.begin, range.size(),
+                         rounding.from(range.begin));
+  });
+}
+
 }  // namespace gpt

@@ -7,6 +7,7 @@
 // clang-format on
 
 #include "device/cpu/elements-inl.hpp"
+#include "device/cpu/stochastic_rounding-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -61,6 +62,16 @@ void add_arrays_simd(float* out, const float* a, const float* b, int64_t size) {
   add_elements(out, a, b, size);
 }
 void round_to_bfloat16_simd(bfloat16* y, const float* x, int64_t size) { convert_elements(y, x, size); }
+void round_stochastically_simd(bfloat16* y, const float* x, int64_t size, const WeightRounding& rounding) {
+  with_draws(rounding, size, [&](Range part, const uint16_t* bits) HWY_ATTR {
+    const auto bits_of = [&](int64_t i) { return bits + (i - part.begin); };
+    for_vectors(
+        part.begin, part.end,
+        [&](int64_t i) HWY_ATTR { store_stochastically(load(x + i), bits_of(i), y + i); },
+        [&](int64_t i, int64_t n)
+            HWY_ATTR { store_stochastically_n(load_n(x + i, n), bits_of(i), y + i, n); });
+  });
+}
 void widen_bfloat16_simd(float* y, const bfloat16* x, int64_t size) { convert_elements(y, x, size); }
 
 }  // namespace gpt::HWY_NAMESPACE
@@ -75,6 +86,7 @@ HWY_EXPORT(multiply_by_gelu_slope_f32);
 HWY_EXPORT(multiply_by_gelu_slope_bf16);
 HWY_EXPORT(add_arrays_simd);
 HWY_EXPORT(round_to_bfloat16_simd);
+HWY_EXPORT(round_stochastically_simd);
 HWY_EXPORT(widen_bfloat16_simd);
 
 void gelu(float* y, const float* x, int64_t size) { HWY_DYNAMIC_DISPATCH(gelu_f32)(y, x, size); }
@@ -93,6 +105,10 @@ void add_arrays(float* out, const float* a, const float* b, int64_t size) {
 
 void round_to_bfloat16(bfloat16* y, const float* x, int64_t size) {
   HWY_DYNAMIC_DISPATCH(round_to_bfloat16_simd)(y, x, size);
+}
+
+void round_stochastically(bfloat16* y, const float* x, int64_t size, const WeightRounding& rounding) {
+  HWY_DYNAMIC_DISPATCH(round_stochastically_simd)(y, x, size, rounding);
 }
 
 void widen_bfloat16(float* y, const bfloat16* x, int64_t size) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/bfloat16.hpp"
+#include "device/weight_rounding.hpp"
 
 #include <cstdint>
 
@@ -25,6 +26,8 @@ void add_arrays(float* out, const float* a, const float* b, int64_t size);
 inline void add_to(float* y, const float* x, int64_t size) { add_arrays(y, y, x, size); }
 
 void round_to_bfloat16(bfloat16* y, const float* x, int64_t size);
+/// @param rounding  stochastic
+void round_stochastically(bfloat16* y, const float* x, int64_t size, const WeightRounding& rounding);
 void widen_bfloat16(float* y, const bfloat16* x, int64_t size);
 
 }  // namespace gpt

@@ -69,7 +69,7 @@ void CpuOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor s
                              .m = m.data<float>() + range.begin,
                              .v = v.data<float>() + range.begin,
                              .g = g.data<float>() + range.begin};
-    adamw_elements(arrays, range.size(), clip_scale, factors);
+    adamw_elements(arrays, range.size(), clip_scale, factors, step.rounding.from(range.begin));
   });
 }
 

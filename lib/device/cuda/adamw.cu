@@ -3,6 +3,7 @@
 #include "device/cuda/element_type.hpp"
 #include "device/cuda/launch.hpp"
 #include "device/cuda/packed.hpp"
+#include "device/cuda/stochastic_rounding.hpp"
 
 namespace gpt {
 namespace {
@@ -18,8 +19,9 @@ struct AdamWArrays {
 
 /// One pass over everything; the clipping factor and whether to do anything at all are read here, so that the
 /// host need not know them.
-template <int N>
-__global__ void adamw_kernel(AdamWArrays arrays, AdamWFactors f, const double* scalars) {
+template <int N, bool stochastic>
+__global__ void adamw_kernel(AdamWArrays arrays, AdamWFactors f, const double* scalars,
+                             WeightRounding rounding) {
   if (scalars[static_cast<int>(StepScalar::accepted)] == 0.0) return;
   const float clip = static_cast<float>(scalars[static_cast<int>(StepScalar::clip_scale)]);
   for (int64_t i = grid_thread() * N; i < arrays.size; i += grid_threads() * N) {
@@ -35,7 +37,10 @@ __global__ void adamw_kernel(AdamWArrays arrays, AdamWFactors f, const double* s
     store_pack<N>(arrays.m + i, m);
     store_pack<N>(arrays.v + i, v);
     store_pack<N>(arrays.p + i, p);
-    if (arrays.half != nullptr) store_floats<N>(arrays.half + i, p);
+    if constexpr (stochastic)
+      store_stochastically<N>(arrays.half + i, p, rounding, i);
+    else if (arrays.half != nullptr)
+      store_floats<N>(arrays.half + i, p);
   }
 }
 
@@ -52,10 +57,13 @@ void CudaOps::adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor 
                            .v = v.data<float>(),
                            .g = g.data<float>(),
                            .size = p.size()};
-  const bool packs = arrays.size % 4 == 0 && aligned(arrays.p, arrays.half, arrays.m, arrays.v, arrays.g);
+  const bool stochastic = half && step.rounding.stochastic;
+  const bool packs = arrays.size % 4 == 0 && aligned(arrays.p, arrays.half, arrays.m, arrays.v, arrays.g) &&
+                     (!stochastic || step.rounding.first % 4 == 0);
   with_pack<4>(packs, [&]<int N>(std::integral_constant<int, N>) {
-    launch(adamw_kernel<N>, grid_over(arrays.size / N), cuda_queue(queue).stream(), arrays,
-           adamw_factors(step), scalars.data<double>());
+    const auto kernel = stochastic ? adamw_kernel<N, true> : adamw_kernel<N, false>;
+    launch(kernel, grid_over(arrays.size / N), cuda_queue(queue).stream(), arrays, adamw_factors(step),
+           scalars.data<double>(), step.rounding);
   });
 }
 

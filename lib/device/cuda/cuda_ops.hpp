@@ -51,6 +51,7 @@ public:
   void clip_scale(Tensor scalars, Tensor sums, const StepLimits& limits, Queue&) override;
   void adamw(Tensor p, Tensor half, Tensor m, Tensor v, Tensor g, Tensor scalars, const AdamWStep& step,
              Queue&) override;
+  void round(Tensor half, Tensor p, const WeightRounding& rounding, Queue&) override;
 
   void cast(Tensor dst, Tensor src, Queue&) override;
 

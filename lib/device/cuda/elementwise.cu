@@ -4,6 +4,7 @@
 #include "device/cuda/gelu.hpp"
 #include "device/cuda/launch.hpp"
 #include "device/cuda/packed.hpp"
+#include "device/cuda/stochastic_rounding.hpp"
 
 namespace gpt {
 namespace {
@@ -63,6 +64,13 @@ __global__ void round_kernel(bfloat16* to, const float* from, int64_t size) {
 }
 
 template <int N>
+__global__ void round_stochastically_kernel(bfloat16* to, const float* from, int64_t size,
+                                            WeightRounding rounding) {
+  for (int64_t i = grid_thread() * N; i < size; i += grid_threads() * N)
+    store_stochastically<N>(to + i, load_pack<N>(from + i), rounding, i);
+}
+
+template <int N>
 __global__ void widen_kernel(float* to, const bfloat16* from, int64_t size) {
   for (int64_t i = grid_thread() * N; i < size; i += grid_threads() * N)
     store_pack<N>(to + i, load_floats<N>(from + i));
@@ -105,6 +113,17 @@ void CudaOps::activate(Tensor y, Tensor pre, Activation activation, Queue& queue
 void CudaOps::add(Tensor sum, Tensor x, Queue& queue) {
   expects(sum.dtype() == DType::f32);
   add_to(sum, x, cuda_queue(queue).stream());
+}
+
+void CudaOps::round(Tensor half, Tensor p, const WeightRounding& rounding, Queue& queue) {
+  const cudaStream_t stream = cuda_queue(queue).stream();
+  if (!rounding.stochastic) return convert(half, p, stream);
+  expects(half.size() == p.size());
+  with_pack<4>(p.size() % 4 == 0 && rounding.first % 4 == 0 && aligned(half.raw(), p.raw()),
+               [&]<int N>(std::integral_constant<int, N>) {
+                 launch(round_stochastically_kernel<N>, grid_over(p.size() / N), stream,
+                        half.data<bfloat16>(), p.data<float>(), p.size(), rounding);
+               });
 }
 
 void CudaOps::cast(Tensor dst, Tensor src, Queue& queue) {
