@@ -102,8 +102,11 @@ std::vector<Entry> entries(TrainOptions& o) {
        "auto (GPUs where every rank has one of its own, else the CPU), cpu, cuda", Entry::Scope::machine},
       {machine, "threads", &o.threads, "a rank; 0: its share of the cores it may use", Entry::Scope::machine},
       {machine, "precision", &o.precision, "activations and what matrix products read: fp32, bf16"},
-      {machine, "rounding", &o.rounding, "of weights, from fp32 to the bf16 of products: nearest, stochastic"},
+      {machine, "rounding", &o.rounding,
+       "of weights, from fp32 to the bf16 of products: nearest, stochastic"},
       {machine, "tf32", &o.tf32, "on a GPU, fp32 matrix products on tensor cores, with 10 bits of mantissa"},
+      {machine, "attention", &o.attention,
+       "on a GPU: own; cudnn (cuDNN's kernels: with --precision bf16, without dropout)"},
       {machine, "reduction", &o.reduction,
        "of gradients: auto (measured); flat; hierarchical (in the node, then between); tree (same bits "
        "on any number of ranks)"},

@@ -3,8 +3,9 @@
 
 add_library(gpt_options INTERFACE)
 # -Wno-restrict: g++ 12 wrongly warns of std::string's operator+ when it inlines it (GCC bug 105651).
-target_compile_options(gpt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion
-  -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual -Wno-restrict>)
+set(GPT_CXX_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wno-restrict)
+target_compile_options(gpt_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${GPT_CXX_WARNINGS}>")
 if(GPT_WERROR)
   target_compile_options(gpt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()

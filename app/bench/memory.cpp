@@ -40,7 +40,7 @@ public:
         v_(device, DType::f32, {count}),
         scalars_(device, DType::f64, {static_cast<int64_t>(StepScalar::count)}) {
     for (const Tensor& tensor : {Tensor(p_), Tensor(m_), Tensor(v_), Tensor(scalars_)}) queue_->zero(tensor);
-    for (const StepScalar one : {StepScalar::clip_scale, StepScalar::finite})
+    for (const StepScalar one : {StepScalar::clip_scale, StepScalar::accepted})
       scalars_->data<double>()[static_cast<int>(one)] = 1.0;
   }
 

@@ -66,9 +66,22 @@ private:
   std::vector<double> ready_;
 };
 
+/// Says it where cuDNN was asked for and does not compute it.
+void tell_of_own_attention(Device& device, const StepSetup& setup) {
+  const std::string why = why_own_attention(device, {.sequences = setup.micro_batch,
+                                                     .context = setup.config.context,
+                                                     .width = setup.config.width,
+                                                     .heads = setup.config.heads,
+                                                     .type = setup.type,
+                                                     .dropout = setup.config.dropout});
+  if (!why.empty()) notice("gpt_bench: notice: not all of attention is cuDNN's: " + why);
+}
+
 std::unique_ptr<Device> make_device(const StepSetup& setup, OperatorTimes* times) {
-  std::unique_ptr<Device> device = make_device(DeviceChoice{.gpu = setup.gpu}, setup.threads,
-                                               {.fused_gelu = setup.recompute != Recompute::attention});
+  std::unique_ptr<Device> device = make_device(
+      DeviceChoice{.gpu = setup.gpu}, setup.threads,
+      {.fused_gelu = setup.recompute != Recompute::attention, .cudnn_attention = setup.cudnn_attention});
+  if (setup.cudnn_attention) tell_of_own_attention(*device, setup);
   if (times == nullptr) return device;
   return std::make_unique<TimedDevice>(std::move(device), *times);
 }

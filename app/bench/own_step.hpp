@@ -30,6 +30,7 @@ struct StepSetup {
   int64_t global_batch = 1;
   int threads = 1;
   std::optional<int> gpu = {};  ///< which of the visible ones; for one rank
+  bool cudnn_attention = false;
   CommPlan plan;
   int64_t bucket_bytes = TrainOptions{}.bucket_bytes();
   DType type = DType::f32;  ///< of activations and what matrix products read

@@ -30,6 +30,7 @@ struct Options {
   std::string rounding = "nearest";
   std::string recompute = "none";
   std::string device = "cpu";
+  std::string attention = "own";
   int64_t threads = 0;
   int64_t steps = 3;
   int64_t rounds = 5;
@@ -61,6 +62,7 @@ void check(const Options& options, int ranks) {
   check_peer_limit(options.peer.limit);
   check_threads(options.threads);
   validate_device(options.device);
+  validate_attention(options.attention, options.device);
   validate(options.device == "cpu" || ranks == 1, "--device {}: on a GPU the step of one rank is measured",
            options.device);
 }
@@ -101,6 +103,7 @@ void require_memory(const World& world, const DeviceChoice& device, const Option
   train.precision = options.precision;
   train.recompute = options.recompute;
   train.threads = options.threads;
+  train.attention = options.attention;
   train.device = device.gpu ? "cuda" : "cpu";
   train.save_every = 0;
   train.memory_check = options.memory_check;
@@ -115,6 +118,7 @@ void require_memory(const World& world, const DeviceChoice& device, const Option
 void measure(const World& world, const Options& given, const GptConfig& config) {
   Options options = given;
   const DeviceChoice device = choose_device(world, options.device);
+  world.everywhere([&] { validate_attention(options.attention, device.gpu ? "cuda" : "cpu"); });
   // The host sees when an operation is given to a GPU, not when it is done.
   if (device.gpu) options.operators = false;
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
@@ -133,6 +137,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                .global_batch = batch,
                .threads = choice.threads,
                .gpu = device.gpu,
+               .cudnn_attention = options.attention == "cudnn",
                .plan = {},
                .type = type,
                .rounding = {.stochastic = rounds_stochastically(options.rounding, type)},
@@ -175,6 +180,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
                            {"precision", options.precision},
                            {"rounding", options.rounding},
                            {"recompute", options.recompute},
+                           {"attention", options.attention},
                            {"ranks", world.size()},
                            {"threads", choice.threads},
                            {"tokens", tokens},
@@ -205,6 +211,7 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("rounding", option(o.rounding, "NAME"), "of weights, from fp32 to bf16: nearest, stochastic")
       ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
       ("device", option(o.device, "NAME"), "cpu; cuda: a GPU, without times of operators; auto: a GPU if there is one")
+      ("attention", option(o.attention, "NAME"), "on a GPU: own; cudnn (cuDNN's kernels: with bf16)")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")

@@ -153,7 +153,7 @@ World::World(const World& whole, CommHandle part)
 }
 
 std::unique_ptr<World> World::duplicate() const {
-  expects(node_);
+  expects(node_.get() != MPI_COMM_NULL);
   std::unique_ptr<World> copy(new World(*this, split(world_, 0, rank_)));
   copy->patient_ = true;
   return copy;

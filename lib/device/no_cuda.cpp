@@ -13,8 +13,19 @@ std::string why_no_cuda_device() {
   return "this build has no CUDA: configure with -DGPT_CUDA=ON, or use --device cpu";
 }
 
+bool has_cudnn_attention() { return false; }
+
+std::string why_no_cudnn_attention() {
+  return "this build has no CUDA, and so no cuDNN: configure with -DGPT_CUDA=ON -DGPT_CUDNN=ON, or use "
+         "--attention own";
+}
+
 std::string cuda_version() { return {}; }
 
+std::string cudnn_version() { return {}; }
+
 std::unique_ptr<Device> make_cuda_device(int, const CudaOptions&) { throw Error(why_no_cuda_device()); }
+
+std::string why_own_attention(Device&, const AttentionShape&) { throw Error(why_no_cuda_device()); }
 
 }  // namespace gpt

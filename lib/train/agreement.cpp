@@ -40,6 +40,7 @@ bool is_shared_setting(std::string_view name) {
                                              "UCX_",
                                              "FI_",
                                              "HDF5_",
+                                             "CUDNN_",
                                              "DNNL_",
                                              "ONEDNN_",
                                              "OMPI_MCA_pml",

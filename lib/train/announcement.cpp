@@ -1,5 +1,6 @@
 #include "train/announcement.hpp"
 
+#include "device/cuda_device.hpp"
 #include "model/layout.hpp"
 #include "train/comm_plan.hpp"
 #include "train/granted_gpus.hpp"
@@ -29,6 +30,25 @@ void say_by_rank(Console& console, const World& world, const std::string& mine) 
                                  : fmt::format("  ranks {} to {}: {}", first, end - 1, all[first]));
     first = end;
   }
+}
+
+/// Of both sizes of micro-batches: "16 sequences: cuDNN; 3 sequences: own (forward: …)".
+std::string attention_of_rank(const PreparedRun& run, Device& device) {
+  const Plan& plan = run.plan;
+  const GptConfig& model = run.options.model;
+  std::string text;
+  for (const int64_t sequences : {plan.micro_batch, plan.sequences.size() % plan.micro_batch}) {
+    if (sequences == 0) continue;
+    const std::string why = why_own_attention(device, {.sequences = sequences,
+                                                       .context = model.context,
+                                                       .width = model.width,
+                                                       .heads = model.heads,
+                                                       .type = run.options.matrix_type(),
+                                                       .dropout = model.dropout});
+    text += fmt::format("{}{} sequence{}: {}", text.empty() ? "" : "; ", sequences, plural(sequences),
+                        why.empty() ? "cuDNN" : fmt::format("own ({})", why));
+  }
+  return text;
 }
 
 }  // namespace
@@ -101,6 +121,12 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
                             run.start.file, world.size(), plural(world.size())));
   for (const std::string& change : run.changes) console.say("changed: " + change);
   for (const std::string& text : run.start.passed_over) console.say("notice: passed over " + text);
+}
+
+void announce_attention(Console& console, const World& world, const PreparedRun& run, Device& device) {
+  if (!run.options.cudnn_attention()) return;
+  console.say("attention, by sequences at a time:");
+  say_by_rank(console, world, attention_of_rank(run, device));
 }
 
 MemoryEstimate announce_memory(Console& console, const World& world, const TrainOptions& options,

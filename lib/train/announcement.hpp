@@ -30,6 +30,10 @@ void announce_sums(Console& console, const World& world, const TrainOptions& opt
 /// Model, data, batch, learning rate, who reads what, and where the run begins. Collective.
 void announce_run(Console& console, const World& world, const PreparedRun& run);
 
+/// With --attention cudnn, whose kernels compute attention, and why where they are our own. Makes what cuDNN
+/// needs. Collective.
+void announce_attention(Console& console, const World& world, const PreparedRun& run, Device& device);
+
 /// What each rank has allocated or is going to, with the options that decide about it. Returns, on every
 /// rank, the largest of these. Collective.
 MemoryEstimate announce_memory(Console& console, const World& world, const TrainOptions& options,

@@ -70,9 +70,7 @@ SeenGpus seen_from(const std::string& text) {
 
 /// What is left to a rank of an agreement.
 DeviceChoice choice_of(const std::optional<int>& gpu, const SeenGpus& seen, std::string notice) {
-  return {.gpu = gpu,
-          .uuid = gpu ? seen.uuids[static_cast<size_t>(*gpu)] : "",
-          .notice = std::move(notice)};
+  return {.gpu = gpu, .uuid = gpu ? seen.uuids[static_cast<size_t>(*gpu)] : "", .notice = std::move(notice)};
 }
 
 SeenGpus look(const std::string& host, bool wanted) {
@@ -89,6 +87,13 @@ void validate_device(const std::string& asked) {
   validate(asked == "auto" || asked == "cpu" || asked == "cuda", "--device {}: use one of auto, cpu, cuda",
            asked);
   validate(asked != "cuda" || has_cuda(), "--device cuda: {}", why_no_cuda_device());
+}
+
+void validate_attention(const std::string& asked, const std::string& device) {
+  validate(asked == "own" || asked == "cudnn", "--attention {}: use own or cudnn", asked);
+  validate(asked == "own" || device != "cpu",
+           "--attention cudnn with --device cpu: cuDNN computes on GPUs only: use --attention own");
+  validate(asked == "own" || has_cudnn_attention(), "--attention cudnn: {}", why_no_cudnn_attention());
 }
 
 DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<SeenGpus>& seen_by_rank) {

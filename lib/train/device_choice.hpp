@@ -13,6 +13,10 @@ namespace gpt {
 /// @throws Error(usage) if `--device asked` names none, or what this build does not have
 void validate_device(const std::string& asked);
 
+/// @throws Error(usage) if `--attention asked` names none, what this build does not have, or what the device
+/// that is asked for does not have
+void validate_attention(const std::string& asked, const std::string& device);
+
 /// What a rank sees of GPUs.
 struct SeenGpus {
   std::string host;

@@ -49,7 +49,8 @@ int64_t rounding_bytes(const TrainOptions& options, const StatePlace& place) {
 
 int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
   const ScratchShape shape = scratch_shape(options, plan, threads);
-  return options.device == "cuda" ? cuda_scratch_bytes(shape) : cpu_scratch_bytes(shape);
+  if (options.device != "cuda") return cpu_scratch_bytes(shape);
+  return cuda_scratch_bytes(shape, {.cudnn_attention = options.cudnn_attention()});
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ void validate_options(const TrainOptions& options) {
   validate_count("sample-tokens", options.sample_tokens, 0);
   rounds_stochastically(options.rounding, precision_named(options.precision));
   validate_device(options.device);
+  validate_attention(options.attention, options.device);
   validate_choice("reduction", options.reduction, {"auto", "flat", "hierarchical", "tree"});
   std::vector<std::string_view> inters = inter_names();
   inters.insert(inters.begin(), "auto");

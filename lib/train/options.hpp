@@ -60,10 +60,11 @@ struct TrainOptions {
   int64_t max_bad_steps = 10;  ///< skipped in a row, or rollbacks of one start
 
   // Machine
-  int64_t threads = 0;             ///< 0: this rank's share of the cores it may use
-  std::string precision = "fp32";  ///< fp32, bf16: activations and what matrix products read
+  int64_t threads = 0;               ///< 0: this rank's share of the cores it may use
+  std::string precision = "fp32";    ///< fp32, bf16: activations and what matrix products read
   std::string rounding = "nearest";  ///< nearest, stochastic: of f32 weights to the bf16 that products read
-  bool tf32 = false;               ///< of a GPU: f32 products may cut their operands
+  bool tf32 = false;                 ///< of a GPU: f32 products may cut their operands
+  std::string attention = "own";     ///< of a GPU: own; cudnn, where it can
   std::string device = "auto";
   std::string reduction = "auto";
   std::string inter = "auto";
@@ -76,6 +77,7 @@ struct TrainOptions {
   std::string node_layout;
   double bucket_mb = 4.0;
 
+  bool cudnn_attention() const { return attention == "cudnn"; }
   DType matrix_type() const { return precision_named(precision); }
   /// Of the weights before any update.
   WeightRounding weight_rounding() const {

@@ -59,7 +59,9 @@ TrainOptions settle_sums(Console& console, const World& world, const Backend& ba
 /// GELU in the product's epilogue is a kernel less, but `attention` computes it again by itself, and that
 /// shall give the same bits.
 CudaOptions cuda_options(const TrainOptions& options) {
-  return {.tf32 = options.tf32, .fused_gelu = options.recompute != "attention"};
+  return {.tf32 = options.tf32,
+          .fused_gelu = options.recompute != "attention",
+          .cudnn_attention = options.cudnn_attention()};
 }
 
 /// @param run  null: nothing is trained, any sum will do
@@ -106,9 +108,8 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
   const Backend backend = make_backend(console, world, run.device, run.options, nullptr);
   const GiveUpOnFailure give_up(*backend.session);
   announce_sums(console, world, run.options, *backend.session, *backend.comm);
-  const EvaluationResult result =
-      evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset, run.options, run.start.file,
-                          run.state.step);
+  const EvaluationResult result = evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset,
+                                                      run.options, run.start.file, run.state.step);
   console.say(
       fmt::format("{}: validation loss {:.8f} over {} windows", run.start.file, result.loss, result.windows));
 }
@@ -140,6 +141,10 @@ std::string words_upon_signals(const TrainOptions& options) {
       options.out);
 }
 
+constexpr const char* words_upon_request =
+    "gpt_mpi: a signal asks to stop: the run ends soon, at the end of a step, with a checkpoint, unless its "
+    "launcher ends it before; Ctrl-C or SIGTERM once more ends it at once";
+
 void train(Console& console, const World& world, PreparedRun& run) {
   run.scratch_bytes = check_memory(console, world, run.device, run.options, run.plan).scratch;
   run.step_shape = scratch_shape(run.options, run.plan,
@@ -155,13 +160,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     folder->write_text("config.ini", run.configuration);
   });
   world.watchdog().set_folder(run.options.out);
-  if (folder) {
-    say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
-    say_when_asked_to_stop(
-        "gpt_mpi: a signal asks to stop: the run ends soon, at the end of a step, with a checkpoint; Ctrl-C "
-        "or "
-        "SIGTERM once more ends it at once");
-  }
+  if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {
     const LibraryMemory libraries(run.device);
@@ -171,10 +170,14 @@ void train(Console& console, const World& world, PreparedRun& run) {
     });
     announce_run(console, world, run);
     count_libraries(console, world, libraries, backend, run);
+    announce_attention(console, world, run, *backend.device);
     Trainer trainer(world, *backend.device, *backend.comm, run, console);
     const GiveUpOnFailure give_up(*backend.session);
     announce_sums(console, world, run.options, *backend.session, *backend.comm);
-    trainer.run(run.options.out, folder.get());
+    {
+      const AnswerToStop answer(folder ? words_upon_request : "", run.options.out + "/verdict.json");
+      trainer.run(run.options.out, folder.get());
+    }
     print_sample(console, world, trainer, run.options.sample_tokens);
   });
 }
@@ -186,6 +189,7 @@ int run_training(World& world, const OptionSource& source) {
   PreparedRun run = prepare_run(world, source);
   run.device = choose_device(world, run.options.device);
   run.options.device = run.device.gpu ? "cuda" : "cpu";
+  world.everywhere([&] { validate_attention(run.options.attention, run.options.device); });
   if (!run.device.notice.empty()) console.say(run.device.notice);
   for (const std::string& difference : environment_differences(world)) console.say("warning: " + difference);
   if (run.options.eval_only) {

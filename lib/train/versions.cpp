@@ -32,6 +32,7 @@ std::string version_text(const std::string& program) {
     text += fmt::format("  CUDA    {}\n", cuda);
     text += fmt::format("  NCCL    {}\n", nccl_library_version());
   }
+  if (const std::string cudnn = cudnn_version(); !cudnn.empty()) text += fmt::format("  cuDNN   {}\n", cudnn);
   text += fmt::format("  Boost   compiled {}.{}.{}\n", BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000,
                       BOOST_VERSION % 100);
   text += fmt::format("  fmt     compiled {}.{}.{}\n", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,

@@ -61,7 +61,7 @@ std::vector<Array> run_rows(Device& device, DType type) {
 }
 
 /// Every result of attention.
-std::vector<Array> run_attention(Device& device, DType type) {
+std::vector<Array> run_attention(Device& device, DType type, const Dropout& dropout = dropping) {
   Ops& ops = device.ops();
   const auto queue = device.make_queue();
   const Guarded qkv = random_tensor({sequences, positions, 3 * width}, 5, type);
@@ -69,8 +69,8 @@ std::vector<Array> run_attention(Device& device, DType type) {
   const Guarded attended(type, {sequences, positions, width});
   const Guarded log_sum(DType::f32, {sequences, heads, positions});
   const Guarded dqkv(type, {sequences, positions, 3 * width});
-  ops.attention(attended, log_sum, qkv, heads, dropping, *queue);
-  ops.attention_backward(dqkv, dy, attended, qkv, log_sum, heads, dropping, *queue);
+  ops.attention(attended, log_sum, qkv, heads, dropout, *queue);
+  ops.attention_backward(dqkv, dy, attended, qkv, log_sum, heads, dropout, *queue);
   return values_of({&attended, &log_sum, &dqkv});
 }
 
@@ -107,6 +107,7 @@ TEST_CASE("operations give the same bits every time") {
       for (DType type : float_types) {
         CHECK(run_rows(*device, type) == run_rows(*device, type));
         CHECK(run_attention(*device, type) == run_attention(*device, type));
+        CHECK(run_attention(*device, type, {}) == run_attention(*device, type, {}));
         CHECK(run_products(*device, type) == run_products(*device, type));
       }
 }

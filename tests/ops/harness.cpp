@@ -38,12 +38,15 @@ std::vector<std::unique_ptr<Device>> cpu_devices() {
 }
 
 /// One for each way in which operations go: without and with GELU in an epilogue, and with kernels that load
-/// one element at a time and attention that has room for a few heads only.
+/// one element at a time and attention that has room for a few heads only; with cuDNN's attention where the
+/// build has it.
 std::vector<std::unique_ptr<Device>> cuda_devices() {
   std::vector<std::unique_ptr<Device>> made;
   made.push_back(make_staged_device(make_cuda_device(0), Placement::aligned));
   made.push_back(make_staged_device(make_cuda_device(0, {.fused_gelu = true}), Placement::aligned));
   made.push_back(make_staged_device(make_cuda_device(0, {.attention_scratch = 64 << 10}), Placement::odd));
+  if (has_cudnn_attention())
+    made.push_back(make_staged_device(make_cuda_device(0, {.cudnn_attention = true}), Placement::aligned));
   return made;
 }
 

@@ -25,7 +25,8 @@ constexpr double tolerance_of(DType type) { return type == DType::bf16 ? 8e-3 : 
 /// Whether GPT_TEST_DEVICE=cuda asks for a GPU (or its stand-in) instead of the CPU.
 bool on_cuda();
 
-/// CPU devices with one and with two threads. On a GPU those of one: fused and not, and with odd addresses.
+/// CPU devices with one and with two threads. On a GPU those of one: fused and not, with odd addresses, with
+/// attention by cuDNN.
 const std::vector<std::unique_ptr<Device>>& devices();
 
 /// Whether attention multiplies bfloat16 in pairs here, whose weights are rounded; a GPU does.

@@ -48,6 +48,8 @@ class Step(Bench):
             (("step", "--rounds", 0), "--rounds"),
             (("step", "--precision", "fp8"), "--precision"),
             (("step", "--rounding", "stochastic"), "--rounding stochastic with --precision fp32"),
+            (("step", "--attention", "flash"), "--attention"),
+            (("step", "--attention", "cudnn"), "--attention cudnn with --device cpu"),
         ):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", *words), USAGE, part)

@@ -46,6 +46,8 @@ REFUSED = [
     ("rounding", "stochastic", {}),
     ("rounding", "stochastic", {"precision": "fp32"}),
     ("device", "tpu", {}),
+    ("attention", "flash", {}),
+    ("attention", "cudnn", {"device": "cpu"}),
     ("reduction", "ring", {}),
     ("preset", "gpt5", {}),
     ("threads", "-1", {}),
@@ -250,6 +252,7 @@ class Launch(SystemTest):
             ranks=4,
             node_layout="1,1,1,1",
             reduction="hierarchical",
+            device="cpu",
             steps=1,
             warmup=0,
         )

@@ -57,6 +57,13 @@ class WithoutGpu(SystemTest):
             self.assert_refused(done, USAGE if BACKEND == "OFF" else REFUSED, "--device cuda")
             self.assertFalse(out.exists())
 
+    def test_attention_by_cudnn_is_refused_and_nothing_is_written(self):
+        out = self.path("out")
+        for ranks in (None, 2):
+            done = self.start(self.synth(), out, ranks=ranks, steps=3, device="auto", attention="cudnn")
+            self.assert_refused(done, USAGE, "--attention cudnn", "--attention own")
+            self.assertFalse(out.exists())
+
 
 class OnTheStandin(SystemTest):
     def setUp(self):
@@ -266,6 +273,21 @@ class OnTheStandin(SystemTest):
         room = {"GPT_CUDA_STANDIN_MEMORY": str(needed - held // 2)}
         done = self.start(self.synth(), self.path("short"), device="cuda", environment=gpus(1) | nccl | room, **shape)
         self.assert_refused(done, USAGE, "not enough memory", "libraries 25.")
+    def test_attention_by_cudnn_is_refused_with_what_to_do(self):
+        out = self.path("out")
+        for ranks in (1, 2):
+            done = self.start(self.synth(), out, ranks=ranks, device="cuda", environment=gpus(ranks), steps=2,
+                              attention="cudnn", precision="bf16")  # fmt: skip
+            self.assert_refused(done, USAGE, "--attention cudnn", "-DGPT_CUDNN=ON", "GPT_CUDNN_FRONTEND", "--attention own")
+            self.assertFalse(out.exists())
+        bench = run("gpt_bench", "step", "--device", "cuda", "--attention", "cudnn", environment=gpus(1))
+        self.assert_refused(bench, USAGE, "--attention cudnn", "-DGPT_CUDNN=ON")
+
+    def test_attention_is_kept_with_the_run(self):
+        trained = self.gpu("own", steps=2, save_every=2, attention="own")
+        self.assertIn("attention = own\n", (trained.folder / "config.ini").read_text(encoding="utf-8"))
+        again = self.start(self.synth(), trained.folder, device="cuda", environment=gpus(1), steps=3, attention="cudnn")
+        self.assert_refused(again, USAGE, "--attention cudnn")
 
     def test_the_tree_is_refused(self):
         done = self.start(self.synth(), self.path("out"), ranks=2, device="cuda", environment=gpus(2), steps=2,

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-// Attention by matrix products on tensor cores: heads are taken apart, so that a product is a batch over
-// heads; scores exist for a piece of heads and queries at a time, in f32, and only up to the last key that
-// the piece sees.
+// Our own attention, by matrix products on tensor cores: heads are taken apart, so that a product is a batch
+// over heads; scores exist for a piece of heads and queries at a time, in f32, and only up to the last key
+// that the piece sees.
 
 namespace gpt {
 namespace {
@@ -90,6 +90,15 @@ void CudaOps::attention(Tensor y, Tensor log_sum, Tensor qkv, int64_t heads, con
   const HeadShape shape = shape_of(qkv, heads, dropout);
   expects(3 * y.size() == qkv.size() && log_sum.size() == qkv.rows() * heads);
   CudaQueue& order = cuda_queue(queue);
+  if (is_fused(FusedAttention::Pass::forward,
+               {.type = qkv.dtype(),
+                .dropout = dropout.rate,
+                .head_size = shape.head_size,
+                .addresses = addresses_of({y, log_sum, qkv})},
+               qkv.dim(0), shape)) {
+    fused_->forward(y, log_sum, qkv, shape, order);
+    return;
+  }
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
   const AttentionAreas at(shape, all, qkv.dtype(), attention_scratch_);
   std::byte* const scratch = order.scratch(at.total);
@@ -131,6 +140,15 @@ void CudaOps::attention_backward(Tensor dqkv, Tensor dy, Tensor y, Tensor qkv, T
   const HeadShape shape = shape_of(qkv, heads, dropout);
   expects(dqkv.size() == qkv.size() && 3 * y.size() == qkv.size() && dy.size() == y.size());
   CudaQueue& order = cuda_queue(queue);
+  if (is_fused(FusedAttention::Pass::backward,
+               {.type = qkv.dtype(),
+                .dropout = dropout.rate,
+                .head_size = shape.head_size,
+                .addresses = addresses_of({dqkv, dy, y, qkv, log_sum})},
+               qkv.dim(0), shape)) {
+    fused_->backward(dqkv, dy, y, qkv, log_sum, shape, order);
+    return;
+  }
   const int64_t all = qkv.dim(0) * heads, positions = shape.positions;
   const AttentionBackwardAreas at(shape, all, qkv.dtype(), attention_scratch_);
   std::byte* const scratch = order.scratch(at.total);

@@ -1,8 +1,14 @@
 #pragma once
 
+#include "device/cuda/attention_choice.hpp"
+#include "device/cuda/fused_attention.hpp"
 #include "device/cuda/matrix_products.hpp"
 #include "device/cuda_device.hpp"
 #include "device/ops.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace gpt {
 
@@ -13,9 +19,11 @@ namespace gpt {
 /// All sums are taken in an order that follows from shapes alone.
 class CudaOps final : public Ops {
 public:
-  explicit CudaOps(const CudaOptions& options)
+  /// @param fused  takes the attention that it can; may be null
+  CudaOps(const CudaOptions& options, std::unique_ptr<FusedAttention> fused)
       : fused_gelu_(options.fused_gelu),
         attention_scratch_(options.attention_scratch),
+        fused_(std::move(fused)),
         products_(options.tf32) {}
 
   void embed(Tensor x, Tensor tokens, Tensor wte, Tensor wpe, int64_t first_position, const Dropout& dropout,
@@ -55,9 +63,16 @@ public:
 
   void cast(Tensor dst, Tensor src, Queue&) override;
 
+  /// See gpt::why_own_attention.
+  std::string why_own_attention(const AttentionShape& shape);
+
 private:
+  bool is_fused(FusedAttention::Pass pass, const AttentionCall& call, int64_t sequences,
+                const HeadShape& shape);
+
   bool fused_gelu_;
   int64_t attention_scratch_;
+  std::unique_ptr<FusedAttention> fused_;
   MatrixProducts products_;
 };
 

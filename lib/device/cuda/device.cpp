@@ -2,6 +2,7 @@
 #include "device/cuda/check.hpp"
 #include "device/cuda/cuda_ops.hpp"
 #include "device/cuda/cuda_queue.hpp"
+#include "device/cuda/cudnn_attention.hpp"
 #include "device/cuda/memory.hpp"
 #include "device/cuda/native.hpp"
 #include "device/cuda_device.hpp"
@@ -69,7 +70,11 @@ private:
 class CudaDevice final : public Device {
 public:
   CudaDevice(const CudaDeviceInfo& info, const CudaOptions& options)
-      : info_(info), options_(options), selected_(info.index), pinned_(info.index), ops_(options) {}
+      : info_(info),
+        options_(options),
+        selected_(info.index),
+        pinned_(info.index),
+        ops_(options, options.cudnn_attention ? make_cudnn_attention() : nullptr) {}
 
   void* allocate(int64_t bytes) override {
     use_cuda_device(index());
@@ -85,9 +90,10 @@ public:
   }
 
   std::string name() const override {
-    return fmt::format("{} ({:.0f} GiB, compute capability {}.{}), CUDA {}, {}{}", info_.name,
+    return fmt::format("{} ({:.0f} GiB, compute capability {}.{}), CUDA {}, {}{}{}", info_.name,
                        static_cast<double>(info_.memory) / 0x1p30, info_.major, info_.minor, cuda_version(),
-                       cublas_version(), options_.tf32 ? ", TF32" : "");
+                       cublas_version(), options_.cudnn_attention ? ", cuDNN " + cudnn_version() : "",
+                       options_.tf32 ? ", TF32" : "");
   }
   bool multiplies(DType type) const override { return type == DType::f32 || type == DType::bf16; }
   std::unique_ptr<Queue> make_queue() override { return make(CudaQueue::Priority::normal); }
@@ -100,7 +106,7 @@ public:
   std::unique_ptr<TimedEvent> make_timed_event() override {
     return std::make_unique<CudaEvent>(index(), CudaEvent::Timing::kept, failure_);
   }
-  Ops& ops() override { return ops_; }
+  CudaOps& ops() override { return ops_; }
   void reserve(Queue& queue, const ScratchShape& shape) override {
     use_cuda_device(index());
     CudaQueue& reserving = cuda_queue(queue);
@@ -183,6 +189,10 @@ std::unique_ptr<Device> make_cuda_device(int index, const CudaOptions& options) 
            "{} has compute capability {}.{}, and this program needs {}.0: use another GPU, or --device cpu",
            info.name, info.major, info.minor, least_major);
   return std::make_unique<CudaDevice>(info, options);
+}
+
+std::string why_own_attention(Device& device, const AttentionShape& shape) {
+  return dynamic_cast<CudaDevice&>(device).ops().why_own_attention(shape);
 }
 
 }  // namespace gpt

@@ -92,6 +92,18 @@ struct AttentionBackwardAreas {
   }
 };
 
+/// The most that cuDNN's attention may take: a pass that wants more is computed by our own kernels. Its
+/// deterministic backward keeps the gradients of all weights in bf16, in tiles of up to 128 by 128, and sums
+/// of rows; or the gradient of q in f32 instead (cudnn-frontend, CompositeSDPABackwardNode). A margin is for
+/// what versions keep besides.
+constexpr int64_t cudnn_attention_bytes(const HeadShape& shape, int64_t sequences) {
+  constexpr int64_t tile = 128, margin = int64_t{16} << 20;
+  const int64_t side = round_up(shape.positions, tile);
+  const int64_t weights = side * side * size_of(DType::bf16);
+  const int64_t rows = side * (1 + shape.head_size) * size_of(DType::f32);
+  return sequences * shape.heads * (weights + rows) + margin;
+}
+
 struct ClassifierAreas {
   int64_t logits;  ///< (tile_rows,padded)
   int64_t losses;  ///< (rows) f64
