@@ -15,7 +15,8 @@ Peaks measure_peaks(int threads) {
 Peaks best_of(const Peaks& a, const Peaks& b) {
   return {.f32_flops = std::max(a.f32_flops, b.f32_flops),
           .bf16_flops = std::max(a.bf16_flops, b.bf16_flops),
-          .bytes = std::max(a.bytes, b.bytes)};
+          .bytes = std::max(a.bytes, b.bytes),
+          .of = b.of};
 }
 
 double bound_of(const Work& work, const Peaks& peaks) {

@@ -9,6 +9,7 @@ struct Peaks {
   double f32_flops = 0.0;   ///< floating-point operations a second on operands of f32
   double bf16_flops = 0.0;  ///< and of bf16
   double bytes = 0.0;       ///< of memory, a second
+  std::string of = "these threads";
 
   double flops(DType operands) const { return operands == DType::bf16 ? bf16_flops : f32_flops; }
 };

@@ -27,7 +27,7 @@ void print_row(const OperatorTime& time, double step, const Peaks& peaks) {
 void print_operators(const StepProfile& profile, const Peaks& peaks, double untimed) {
   fmt::print("\nwhere the time goes, the least time of each operation timed by itself: {:.1f} ms in all\n",
              profile.seconds() * 1e3);
-  fmt::print("peaks of these threads: {:.0f} GFLOP/s fp32, {:.0f} GFLOP/s bf16, {:.1f} GB/s\n",
+  fmt::print("peaks of {}: {:.0f} GFLOP/s fp32, {:.0f} GFLOP/s bf16, {:.1f} GB/s\n", peaks.of,
              peaks.f32_flops / 1e9, peaks.bf16_flops / 1e9, peaks.bytes / 1e9);
   fmt::print("  {:<38} {:>5} {:>10} {:>8} {:>15} {:>8}\n", "operation", "calls", "ms", "share", "rate   ",
              "of peak");

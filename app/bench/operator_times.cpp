@@ -32,6 +32,11 @@ void OperatorTimes::start() {
 
 StepProfile OperatorTimes::stop(double seconds) {
   collects_ = false;
+  if (timer_) {
+    const std::vector<double> spans = timer_->seconds();
+    for (size_t i = 0; i < spans.size(); ++i) add(under_way_[i], spans[i]);
+    under_way_.clear();
+  }
   StepProfile profile{.operators = std::exchange(all_, {})};
   profile.between = std::max(seconds - profile.seconds(), 0.0);
   return profile;

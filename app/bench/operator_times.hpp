@@ -1,10 +1,12 @@
 #pragma once
 
 #include "base/stopwatch.hpp"
-#include "device/queue.hpp"
+#include "device/queue_timer.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -53,15 +55,26 @@ StepProfile least_of(const StepProfile& a, const StepProfile& b);
 /// Collects what operations take between start() and stop().
 class OperatorTimes {
 public:
+  /// @param timer  of the device's own clock: then the host gives one operation after the other, as in a step
+  /// that is not timed. Without it the host waits for each, which is right where work runs as it is given
+  explicit OperatorTimes(std::unique_ptr<QueueTimer> timer = nullptr) : timer_(std::move(timer)) {}
+
   void start();
   /// @param seconds  of the step that began after start()
   StepProfile stop(double seconds);
 
-  /// Runs `run`, which puts one operation on `queue`; while this collects, waits for it, and counts it as
-  /// what `describe` says.
+  /// Runs `run`, which puts one operation on `queue`; while this collects, times it, and counts it as what
+  /// `describe` says.
   template <class Describe, class Run>
   void measure(const Describe& describe, Queue& queue, const Run& run) {
     if (!collects_) return run();
+    if (timer_) {
+      timer_->begin(queue);
+      run();
+      timer_->end(queue);
+      under_way_.push_back(describe());
+      return;
+    }
     queue.synchronize();
     const Stopwatch watch;
     run();
@@ -72,7 +85,9 @@ public:
 private:
   void add(const Operation& operation, double seconds);
 
+  std::unique_ptr<QueueTimer> timer_;
   bool collects_ = false;
+  std::vector<Operation> under_way_;  // the spans of the timer
   std::vector<OperatorTime> all_;
 };
 

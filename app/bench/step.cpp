@@ -6,6 +6,9 @@
 #include "bench/peer_arguments.hpp"
 #include "bench/progress.hpp"
 #include "bench/times_json.hpp"
+#include "bench/utilization.hpp"
+#include "model/layout.hpp"
+#include "model/model_flops.hpp"
 #include "model/precision.hpp"
 #include "train/device_choice.hpp"
 #include "train/memory.hpp"
@@ -114,13 +117,19 @@ void require_memory(const World& world, const DeviceChoice& device, const Option
   check_memory(console, world, device, train, plan, StateDivision::never);
 }
 
+CudaDeviceInfo info_of(const DeviceChoice& device) {
+  return visible_cuda_devices()[static_cast<size_t>(*device.gpu)];
+}
+
+/// Bytes: the most that this process has had; of a GPU what is taken now, since its buffers stay.
+int64_t memory_in_use(const DeviceChoice& device) {
+  return device.gpu ? info_of(device).memory - free_cuda_memory(*device.gpu) : peak_memory();
+}
+
 /// Step times, alternating with a peer's where there is one, and with steps whose operations are timed.
-void measure(const World& world, const Options& given, const GptConfig& config) {
-  Options options = given;
+void measure(const World& world, const Options& options, const GptConfig& config) {
   const DeviceChoice device = choose_device(world, options.device);
   world.everywhere([&] { validate_attention(options.attention, device.gpu ? "cuda" : "cpu"); });
-  // The host sees when an operation is given to a GPU, not when it is done.
-  if (device.gpu) options.operators = false;
   const std::optional<Peer> chosen = chosen_peer(world, options.peer);
   const ThreadChoice choice = choose_threads(world, static_cast<int>(options.threads));
   const int64_t batch = global_batch(options, world.size());
@@ -128,8 +137,19 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
   const int64_t micro_batch = options.micro_batch > 0 ? std::min(options.micro_batch, sequences) : sequences;
   const DType type = precision_named(options.precision);
   require_memory(world, device, options, config, sequences, micro_batch);
-  warn_of_precision(world, type);
-  OperatorTimes operators;
+  if (!device.gpu) warn_of_precision(world, type);
+  Measured measured;
+  std::optional<Utilization> used;
+  if (device.gpu) {
+    const GpuLimits limits = limits_of(info_of(device));
+    measured.peaks = limits.peaks;
+    used = Utilization{.gpu = info_of(device).name,
+                       .documented = limits.documented,
+                       .peak_flops = limits.peaks.flops(type),
+                       .model_flops = model_flops_per_token(config, Layout(config).parameters()) *
+                                      static_cast<double>(batch * options.context)};
+  }
+  OperatorTimes operators(device.gpu ? make_cuda_timer(*device.gpu) : nullptr);
   OwnStep own(world,
               {.config = config,
                .sequences = sequences,
@@ -148,9 +168,8 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
     peer.emplace(*chosen,
                  training_arguments(config, type, batch, options.steps, choice.threads, chosen->compiled));
 
-  own(Reducing::overlapped);  // first touch and creation of primitives
-  Measured measured;
-  measured.own_peak = peak_memory();  // measuring this CPU's peaks takes memory, too
+  own(Reducing::overlapped);                  // first touch and creation of primitives
+  measured.own_peak = memory_in_use(device);  // measuring a CPU's peaks takes memory, too
   measured.peer_peak = peer ? peer->peak_bytes() : 0;
   Progress progress(world, "step", options.rounds);
   for (int64_t round = 0; round < options.rounds; ++round) {
@@ -162,7 +181,8 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
       const bool first = measured.profile.operators.empty();
       measured.profile = first ? std::move(profile) : least_of(measured.profile, profile);
     }
-    if (options.operators) measured.peaks = best_of(measured.peaks, measure_peaks(choice.threads));
+    if (options.operators && !device.gpu)
+      measured.peaks = best_of(measured.peaks, measure_peaks(choice.threads));
     progress(fmt::format("{:.1f} ms a step", measured.own.all.back() * 1e3));
   }
   if (!world.is_root()) return;
@@ -171,6 +191,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
              options.context, options.precision, world.size(), world.size() > 1 ? "s" : "", choice.threads,
              choice.threads > 1 ? "s" : "");
   print(measured, peer ? peer->name() : "", tokens);
+  if (used) print_utilization(*used, measured.own);
   if (options.operators) print_operators(measured.profile, measured.peaks, measured.own.least());
   if (options.json.empty()) return;
   nlohmann::json report = {{"benchmark", "step"},
@@ -189,6 +210,7 @@ void measure(const World& world, const Options& given, const GptConfig& config) 
     report["peer"] = figures_json(measured.peer, measured.peer_peak);
     report["peer"]["name"] = peer->name();
   }
+  if (used) report["gpu"] = utilization_json(*used, measured.own);
   if (options.operators)
     report["operators"] = operators_json(measured.profile, measured.peaks, measured.own.least());
   write_json(options.json, report);
@@ -210,12 +232,12 @@ ExitCode bench_step(World& world, const Arguments& arguments) {
       ("precision", option(o.precision, "NAME"), "fp32, bf16")
       ("rounding", option(o.rounding, "NAME"), "of weights, from fp32 to bf16: nearest, stochastic")
       ("recompute", option(o.recompute, "NAME"), "none, attention, block: in backward, instead of keeping it")
-      ("device", option(o.device, "NAME"), "cpu; cuda: a GPU, without times of operators; auto: a GPU if there is one")
+      ("device", option(o.device, "NAME"), "cpu; cuda: a GPU; auto: a GPU if there is one")
       ("attention", option(o.attention, "NAME"), "on a GPU: own; cudnn (cuDNN's kernels: with bf16)")
       ("threads", option(o.threads, "N"), "a rank; 0: its share of the cores")
       ("steps", option(o.steps, "N"), "steps a round")
       ("rounds", option(o.rounds, "N"), "rounds, alternating with the peer's")
-      ("operators", option(o.operators, "true|false"), "also where the time goes, by operation, beside what this CPU can do")
+      ("operators", option(o.operators, "true|false"), "also where the time goes, by operation, beside what this CPU or GPU can do")
       ("memory-check", option(o.memory_check, "NAME"), "when memory will not suffice: refuse to start; warn, and start all the same")
       ("json", option(o.json, "FILE"), "write the figures there")
       ("python", option(o.peer.python, "NAME"),

@@ -1,5 +1,7 @@
 #include "base/error.hpp"
 #include "device/cuda_device.hpp"
+#include "device/gpu_reader.hpp"
+#include "device/queue_timer.hpp"
 
 namespace gpt {
 
@@ -27,5 +29,11 @@ std::string cudnn_version() { return {}; }
 std::unique_ptr<Device> make_cuda_device(int, const CudaOptions&) { throw Error(why_no_cuda_device()); }
 
 std::string why_own_attention(Device&, const AttentionShape&) { throw Error(why_no_cuda_device()); }
+
+std::unique_ptr<QueueTimer> make_cuda_timer(int) { throw Error(why_no_cuda_device()); }
+
+std::unique_ptr<GpuReader> make_gpu_reader(const std::string&, const std::string&) {
+  throw Error(why_no_cuda_device());
+}
 
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -21,12 +22,39 @@ int64_t last_attempt(const std::string& path) {
   return attempt;
 }
 
-/// Least, median and greatest over the ranks.
+/// Least, median and greatest.
+std::array<double, 3> spread_of(std::vector<double> all) {
+  std::ranges::sort(all);
+  return {all.front(), all[(all.size() - 1) / 2], all.back()};
+}
+
+/// Over the ranks.
 std::array<double, 3> spread_of(const IntervalTimes& times, double StepTimes::*value) {
   std::vector<double> all;
   for (const StepTimes& own : times.of_rank) all.push_back(own.*value);
-  std::ranges::sort(all);
-  return {all.front(), all[(all.size() - 1) / 2], all.back()};
+  return spread_of(std::move(all));
+}
+
+nlohmann::ordered_json number_of(const GpuField& field, double value) {
+  if (field.whole) return std::llround(value);
+  return value;
+}
+
+/// The fields that are known.
+void add(nlohmann::ordered_json& to, const GpuStatus& gpu) {
+  for (const GpuField& field : gpu_fields)
+    if (const std::optional<double>& value = gpu.*field.value) to[field.name] = number_of(field, *value);
+}
+
+/// Their spread over the ranks that know them.
+void add_spread(nlohmann::ordered_json& to, const std::vector<GpuStatus>& gpu_of_rank) {
+  for (const GpuField& field : gpu_fields) {
+    std::vector<double> all;
+    for (const GpuStatus& gpu : gpu_of_rank)
+      if (const std::optional<double>& value = gpu.*field.value) all.push_back(*value);
+    if (all.empty()) continue;
+    for (const double value : spread_of(std::move(all))) to[field.name].push_back(number_of(field, value));
+  }
 }
 
 /// Ranks side by side that compute on the same kind of device are one entry.
@@ -73,16 +101,19 @@ void Journal::resume(int64_t step, int ranks, const std::string& file) {
 }
 
 void Journal::step(const StepRecord& record) {
-  write({{{"event", "step"},
-          {"attempt", attempt_},
-          {"step", record.step},
-          {"loss", record.loss},
-          {"lr", record.learning_rate},
-          {"grad_norm", record.grad_norm},
-          {"tokens", record.tokens},
-          {"step_seconds", record.seconds},
-          {"data_seconds", record.data_seconds},
-          {"tokens_per_second", record.tokens_per_second}}});
+  Line line{{{"event", "step"},
+             {"attempt", attempt_},
+             {"step", record.step},
+             {"loss", record.loss},
+             {"lr", record.learning_rate},
+             {"grad_norm", record.grad_norm},
+             {"tokens", record.tokens},
+             {"step_seconds", record.seconds},
+             {"data_seconds", record.data_seconds},
+             {"tokens_per_second", record.tokens_per_second}}};
+  if (record.mfu) line.object["mfu"] = *record.mfu;
+  add(line.object, record.gpu);
+  write(line);
 }
 
 void Journal::eval(int64_t step, double val_loss) {
@@ -100,16 +131,19 @@ void Journal::ranks(const IntervalTimes& times, const Stragglers& stragglers) {
                        {"wait", own.wait},
                        {"reduce", own.reduce},
                        {"data", own.data}});
+    if (!times.gpu_of_rank.empty()) add(slowest.back(), times.gpu_of_rank[static_cast<size_t>(rank)]);
   }
-  write({{{"event", "ranks"},
-          {"attempt", attempt_},
-          {"step", times.step},
-          {"steps", times.steps},
-          {"compute", spread_of(times, &StepTimes::compute)},
-          {"wait", spread_of(times, &StepTimes::wait)},
-          {"reduce", spread_of(times, &StepTimes::reduce)},
-          {"data", spread_of(times, &StepTimes::data)},
-          {"slowest", slowest}}});
+  Line line{{{"event", "ranks"},
+             {"attempt", attempt_},
+             {"step", times.step},
+             {"steps", times.steps},
+             {"compute", spread_of(times, &StepTimes::compute)},
+             {"wait", spread_of(times, &StepTimes::wait)},
+             {"reduce", spread_of(times, &StepTimes::reduce)},
+             {"data", spread_of(times, &StepTimes::data)}}};
+  add_spread(line.object, times.gpu_of_rank);
+  line.object["slowest"] = slowest;
+  write(line);
 }
 
 void Journal::save(const SaveEnd& end, double stall) {

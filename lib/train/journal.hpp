@@ -1,11 +1,13 @@
 #pragma once
 
+#include "device/gpu_status.hpp"
 #include "train/append_file.hpp"
 #include "train/memory.hpp"
 #include "train/saver.hpp"
 #include "train/stragglers.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct StepRecord {
   double seconds = 0.0;
   double data_seconds = 0.0;  ///< of them the first rank waited for its batch
   double tokens_per_second = 0.0;
+  std::optional<double> mfu = {};  ///< GpuReadings::mfu
+  GpuStatus gpu = {};              ///< the first rank's
 };
 
 /// A step that the optimizer did not take.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "comm/world.hpp"
+#include "device/gpu_status.hpp"
 #include "train/step_clock.hpp"
 
 #include <cstdint>
@@ -16,10 +17,11 @@ struct IntervalTimes {
   int64_t step = 0;   ///< the last one
   int64_t steps = 0;  ///< how many
   std::vector<StepTimes> of_rank;
+  std::vector<GpuStatus> gpu_of_rank = {};  ///< at the last step
 };
 
 /// Brings the step times of all ranks to rank 0, interval by interval, without any rank waiting: the messages
-/// (32 bytes a rank) travel while the next steps compute.
+/// (some 70 bytes a rank) travel while the next steps compute.
 class RankTimes {
 public:
   /// @param interval  steps
@@ -31,7 +33,8 @@ public:
   RankTimes& operator=(const RankTimes&) = delete;
 
   /// @param step  from 1; all ranks add the same steps
-  void add(int64_t step, const StepTimes& times);
+  /// @param gpu   this rank's, as far as it is known; that of an interval's last step counts
+  void add(int64_t step, const StepTimes& times, const GpuStatus& gpu = {});
 
   /// Whether an interval was not received yet; the same on all ranks once all have added their last step.
   bool pending() const { return !gathers_->empty(); }
@@ -41,7 +44,8 @@ public:
   std::optional<IntervalTimes> receive(bool wait = false);
 
 private:
-  static constexpr int values = 4;
+  static constexpr int times_sent = 4;
+  static constexpr int values = times_sent + static_cast<int>(gpu_fields.size());
 
   struct Gather {
     MPI_Request request = MPI_REQUEST_NULL;

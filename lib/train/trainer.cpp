@@ -13,6 +13,7 @@
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
 #include "train/flat_buffers.hpp"
+#include "train/gpu_readings.hpp"
 #include "train/guard.hpp"
 #include "train/journal.hpp"
 #include "train/progress.hpp"
@@ -108,6 +109,7 @@ struct Trainer::Impl {
   std::optional<Journal> journal;  // root only
   std::optional<BatchReader> reader;
   std::optional<Progress> progress;
+  std::optional<GpuReadings> gpu;
   std::optional<RankTimes> rank_times;  // with several ranks
   std::optional<Stragglers> stragglers;
   StepRecord sent;  // of the step whose scalars are still to be received: all but those
@@ -237,6 +239,7 @@ struct Trainer::Impl {
   void finish_saving();
   [[noreturn]] void stop();
   bool due(int64_t interval) const { return interval > 0 && state.step % interval == 0; }
+  bool is_logged(int64_t number) const { return options.log_every > 0 && number % options.log_every == 0; }
 };
 
 void Trainer::Impl::run(const std::string& run_folder) {
@@ -246,6 +249,7 @@ void Trainer::Impl::run(const std::string& run_folder) {
     sample_log.emplace(run_folder,
                        std::stoll(world.broadcast(journal ? std::to_string(journal->attempt()) : "")),
                        world.rank());
+  gpu.emplace(world, start.device, options, layout.parameters());
   if (world.size() > 1) {
     const std::vector<std::string> shares = world.gather(std::to_string(plan.sequences.size()));
     std::vector<int64_t> sequences;
@@ -264,14 +268,14 @@ void Trainer::Impl::run(const std::string& run_folder) {
   });
   while (rank_times && rank_times->pending()) report_ranks(rank_times->receive(true));
   rank_times.reset();
+  gpu.reset();
 }
 
 void Trainer::Impl::take_steps(SampleLog* sample_log) {
   step.spread_weights(state.step);
   while (state.step < plan.steps) {
     take_step(sample_log);
-    if (due(options.eval_every) || due(options.save_every) || state.step == plan.steps)
-      receive(true);
+    if (due(options.eval_every) || due(options.save_every) || state.step == plan.steps) receive(true);
     if (offence) {
       roll_back();
       continue;
@@ -291,6 +295,7 @@ void Trainer::Impl::take_step(SampleLog* sample_log) {
   set_fault_step(state.step + 1);
   fault_point("step");
   const Stopwatch watch;
+  if (is_logged(state.step + 1)) gpu->request();
   const double rate = schedule.learning_rate(state.step);
   const HostBatch& batch = wait_for_batch();
   backward(batch);
@@ -356,7 +361,7 @@ void Trainer::Impl::receive(bool drain) {
   report(*step.scalars().receive(drain));
   const StepTimes times = clock.times(*done);
   if (!rank_times) return;
-  rank_times->add(*done, times);
+  rank_times->add(*done, times, gpu->latest());
   report_ranks(rank_times->receive());
 }
 
@@ -377,6 +382,9 @@ void Trainer::Impl::report(const StepScalars::Values& values) {
   ensures(sent.step == values.step);
   sent.loss = loss;
   sent.grad_norm = values.grad_norm;
+  sent.mfu = gpu->mfu(sent.tokens_per_second);
+  if (is_logged(sent.step)) sent.gpu = gpu->latest();
+  for (const std::string& line : gpu->take_notices()) console.say("notice: " + line);
   journal->step(sent);
   progress->step(sent);
 }

@@ -98,9 +98,11 @@ TEST_CASE("step times of all ranks reach rank 0 in order, as means over an inter
   RankTimes times(world, 4);
   std::vector<IntervalTimes> received;
   for (int64_t step = 3; step <= 13; ++step) {  // as after a resume
-    times.add(
-        step,
-        {.compute = static_cast<double>(step), .wait = 1.0 * world.rank(), .reduce = 0.5, .data = 0.25});
+    GpuStatus gpu{.watts = static_cast<double>(100 * step)};
+    if (world.rank() == 1) gpu.celsius = 70;
+    times.add(step,
+              {.compute = static_cast<double>(step), .wait = 1.0 * world.rank(), .reduce = 0.5, .data = 0.25},
+              gpu);
     if (auto interval = times.receive()) received.push_back(*interval);
   }
   while (times.pending())
@@ -122,6 +124,10 @@ TEST_CASE("step times of all ranks reach rank 0 in order, as means over an inter
       CHECK(own.wait == 1.0 * rank);
       CHECK(own.reduce == 0.5);
       CHECK(own.data == 0.25);
+      const GpuStatus& gpu = received[i].gpu_of_rank.at(static_cast<size_t>(rank));
+      CHECK(gpu.watts == static_cast<double>(100 * received[i].step));
+      CHECK(gpu.celsius == (rank == 1 ? std::optional<double>(70) : std::nullopt));
+      CHECK_FALSE(gpu.memory_bytes.has_value());
     }
   }
 }

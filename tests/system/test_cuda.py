@@ -1,14 +1,19 @@
-"""Training on GPUs. Without one the CUDA code runs on its stand-in, in builds that have that instead of CUDA: class
-OnTheStandin. Class WithoutGpu is what a build says and does where there is no GPU at all.
+"""Training on GPUs. Without one the CUDA code runs on its stand-in, in builds that have that instead of CUDA. Classes
+OnGpus: what both must do; OnTheStandin: what only the stand-in shows; WithoutGpu: what a build says and does where
+there is no GPU at all.
 
-GPT_CUDA_BACKEND is the backend that was built: OFF, ON or STANDIN.
+GPT_CUDA_BACKEND is the backend that was built: OFF, ON or STANDIN. GPT_FAKE_NVML is the folder of a libnvidia-ml.so.1
+for tests (tests/support/nvml).
 """
 
+import json
 import os
 import re
+import subprocess
 import unittest
 
 from harness import (
+    SANITIZED,
     FAILED,
     MPIRUN,
     RANK_FAILED,
@@ -28,8 +33,23 @@ CLOSE = 1e-4  # what fp32 losses of 20 steps may differ by
 CLOSE_BF16 = 2e-2
 
 
+STANDIN_GPUS = 8
+READINGS = ("gpu_memory_bytes", "gpu_process_bytes", "gpu_watts", "gpu_celsius", "gpu_sm_mhz")
+
+
 def gpus(count):
-    return {"GPT_CUDA_STANDIN_DEVICES": str(count)}
+    """The environment of a machine with so many GPUs."""
+    return {"GPT_CUDA_STANDIN_DEVICES": str(count), "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count)))}
+
+
+def gpus_here():
+    if BACKEND != "ON":
+        return STANDIN_GPUS if BACKEND == "STANDIN" else 0
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return 0
+    return len(re.findall(r"(?m)^GPU ", listed))
 
 
 class WithoutGpu(SystemTest):
@@ -47,8 +67,8 @@ class WithoutGpu(SystemTest):
         self.assertEqual(sorted(Run(out).losses()), [1, 2, 3])
 
     def test_the_gpu_backend_was_built(self):
-        self.need(BACKEND != "OFF", "there is no CUDA toolkit, or no NCCL")
-        self.assertEqual(BACKEND, "ON")
+        if not SANITIZED:  # those builds are the CPU's alone
+            self.need(BACKEND != "OFF", "there is no CUDA toolkit, or no NCCL")
 
     def test_cuda_is_refused_and_nothing_is_written(self):
         out = self.path("out")
@@ -65,11 +85,12 @@ class WithoutGpu(SystemTest):
             self.assertFalse(out.exists())
 
 
-class OnTheStandin(SystemTest):
-    def setUp(self):
-        self.need(BACKEND == "STANDIN", "this build has no stand-in for GPUs: GPT_CUDA=STANDIN")
+class GpuTest(SystemTest):
+    def need_gpus(self, count):
+        self.need(gpus_here() >= count, f"{count} GPUs are needed, {gpus_here()} are here")
 
     def gpu(self, name, ranks=1, environment=None, **changes):
+        self.need_gpus(ranks)
         return self.train(
             self.synth(),
             self.path(name),
@@ -88,6 +109,11 @@ class OnTheStandin(SystemTest):
         worst = max(abs(losses[step] - expected[step]) for step in expected)
         self.assertLess(worst, delta)
         return worst
+
+
+class OnGpus(GpuTest):
+    def setUp(self):
+        self.need_gpus(1)
 
     def test_twenty_losses_are_those_of_the_cpu(self):
         for precision, delta in (("fp32", CLOSE), ("bf16", CLOSE_BF16)):
@@ -122,6 +148,7 @@ class OnTheStandin(SystemTest):
                 self.assert_close(self.gpu(recompute, recompute=recompute, **changes).losses(), expected)
 
     def test_auto_on_two_gpus(self):
+        self.need_gpus(2)
         out = self.path("out")
         done = self.start(self.synth(), out, ranks=2, environment=gpus(2), steps=4, reduction="auto", inter="auto")
         self.assertEqual(done.code, 0, str(done))
@@ -205,6 +232,8 @@ class OnTheStandin(SystemTest):
         self.assert_refused(done, REFUSED, "rank 1", "rank 0", "GPU-")
 
     def test_ranks_that_do_not_all_see_a_gpu(self):
+        self.need_gpus(2)
+
         def start(device):
             words = options({"data": self.synth(), "out": self.path(device), "device": device, "steps": 2,
                              "layers": 1, "heads": 1, "width": 32, "context": 16, "global_batch": 4, "threads": 1,
@@ -219,6 +248,7 @@ class OnTheStandin(SystemTest):
         self.assert_refused(start("cuda"), REFUSED, "--device cuda", "rank 1")
 
     def test_an_error_on_one_rank_ends_the_job(self):
+        self.need_gpus(2)
         done = self.start(
             self.synth(),
             self.path("out"),
@@ -290,9 +320,99 @@ class OnTheStandin(SystemTest):
         self.assert_refused(again, USAGE, "--attention cudnn")
 
     def test_the_tree_is_refused(self):
+        self.need_gpus(2)
         done = self.start(self.synth(), self.path("out"), ranks=2, device="cuda", environment=gpus(2), steps=2,
                           reduction="tree")  # fmt: skip
         self.assert_refused(done, USAGE, "tree", "--reduction")
+
+    def test_a_step_is_measured_by_operation(self):
+        file = self.path("step.json")
+        done = run("gpt_bench", "step", "--device", "cuda", "--preset", "char-cpu", "--context", 8, "--vocab", 64,
+                   "--global-batch", 2, "--steps", 2, "--rounds", 1, "--python", "none", "--json", file,
+                   environment=gpus(1), timeout=300)  # fmt: skip
+        self.assertEqual(done.code, 0, str(done))
+        self.assertRegex(done.out, r"(?m)^  MFU [0-9.]+ %: [0-9.e-]+ TFLOP in the median of steps, of ")
+        figures = json.loads(file.read_text(encoding="utf-8"))
+        used, found = figures["gpu"], figures["operators"]
+        # char-cpu with 64 tokens, 8 positions: 4 blocks of width 128; 16 tokens a step
+        parameters = 4 * (12 * 128**2 + 13 * 128) + (64 + 8 + 2) * 128
+        self.assertEqual(used["model_flops"], 16 * 6 * (parameters + 4 * 128 * 8))
+        mfu = used["model_flops"] / figures["gpt_mpi"]["median_s"] / used["peak_flops"]
+        self.assertAlmostEqual(used["mfu"] / mfu, 1, places=6)
+        self.assertEqual(used["peak_flops"], found["peak_f32_flops"])
+        rows = {row["operation"]: row for row in found["operations"]}
+        self.assertEqual(sum(row["flops"] for row in rows.values()), found["product_flops"])
+        self.assertEqual(rows["attention"]["calls"], 4)
+        for name in ("attention", "attention backward", "linear 128 x 512", "classifier and its backward", "AdamW"):
+            self.assertGreater(rows[name]["seconds"], 0, name)
+        timed = sum(row["seconds"] for row in rows.values()) + found["between_s"]
+        self.assertAlmostEqual(timed / found["step_s"], 1, places=6)
+        # The spans of a step lie in it, one after the other.
+        self.assertLess(sum(row["seconds"] for row in rows.values()), 3 * max(figures["gpt_mpi"]["times_s"]))
+
+
+class OnTheStandin(GpuTest):
+    def setUp(self):
+        self.need(BACKEND == "STANDIN", "this build has no stand-in for GPUs: GPT_CUDA=STANDIN")
+
+    def library_in(self, folder):
+        return {"LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+    def with_nvml(self, **more):
+        """The environment of a machine whose driver has NVML, and whose GPUs are known."""
+        known = {"GPT_CUDA_STANDIN_NAME": "NVIDIA H100 80GB HBM3"}
+        return self.library_in(os.environ["GPT_FAKE_NVML"]) | known | more
+
+    def test_readings_of_gpus_are_logged(self):
+        run = self.gpu("out", steps=6, log_every=2, precision="bf16", environment=self.with_nvml())
+        steps = {event["step"]: event for event in run.events("step")}
+        self.assertEqual(sorted(steps), [1, 2, 3, 4, 5, 6])
+        expected = dict(zip(READINGS, (2**30, 2**29, 300.5, 60, 1500)))
+        self.assertEqual({name: steps[6][name] for name in READINGS}, expected)
+        for step in (1, 3, 5):
+            self.assertFalse(set(READINGS) & set(steps[step]), "not at the rhythm of --log-every")
+        # 2 blocks of width 32, 32 positions; as llm.c counts
+        parameters = run.events("start")[0]["parameters"]
+        for event in steps.values():
+            worth = 6 * (parameters + 2 * 32 * 32) * event["tokens_per_second"]
+            self.assertAlmostEqual(event["mfu"] / (worth / 989e12), 1, places=6)
+
+    def test_readings_of_all_ranks(self):
+        run = self.gpu("out", ranks=2, steps=20, log_every=5, environment=self.with_nvml())
+        ranks = run.events("ranks")[-1]
+        self.assertEqual(ranks["gpu_celsius"], [60, 60, 61])
+        self.assertEqual(ranks["gpu_watts"], [300.5, 300.5, 301.5])
+        self.assertEqual({of["rank"]: of["gpu_sm_mhz"] for of in ranks["slowest"]}, {0: 1500, 1: 1501})
+        last = run.events("step")[-1]
+        self.assertEqual(last["gpu_watts"], 300.5)
+        parameters = run.events("start")[0]["parameters"]
+        worth = 6 * (parameters + 2 * 32 * 32) * last["tokens_per_second"]
+        self.assertAlmostEqual(last["mfu"] / (worth / (2 * 67e12)), 1, places=6, msg="fp32, two GPUs")
+
+    def test_what_the_driver_does_not_tell_is_left_out(self):
+        broken = self.path("broken")
+        broken.mkdir()
+        (broken / "libnvidia-ml.so.1").write_bytes(b"")
+        no_power, no_start = (
+            self.with_nvml(FAKE_NVML_FAILS=function) for function in ("nvmlDeviceGetPowerUsage", "nvmlInit_v2")
+        )
+        for name, environment, missing, notice in (
+            ("power", no_power, {"gpu_watts"}, "does not tell gpu_watts"),
+            ("start", no_start, set(READINGS), "nvmlInit_v2: Not Supported"),
+            ("library", self.library_in(broken), {*READINGS, "mfu"}, "libnvidia-ml.so.1"),
+        ):
+            with self.subTest(name):
+                out = self.path(name)
+                done = self.start(self.synth(), out, device="cuda", steps=6, environment=gpus(1) | environment)
+                self.assertEqual(done.code, 0, str(done))
+                self.assertEqual(done.text.count(notice), 1, str(done))
+                last = Run(out).events("step")[-1]
+                self.assertEqual(missing, {*READINGS, "mfu"} - set(last))
+                self.assertEqual(done.text.count("log.jsonl has no mfu"), 1 if "mfu" in missing else 0)
+
+    def test_a_driver_that_takes_its_time_holds_no_step_up(self):
+        run = self.gpu("out", steps=10, environment=self.with_nvml(FAKE_NVML_SLEEPS="4000"))
+        self.assertLess(max(event["step_seconds"] for event in run.events("step")), 3.5)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,13 @@ TEST_CASE("events are one line each, with every field") {
                   .data_seconds = 0.125,
                   .tokens_per_second = 1536.0});
     journal.eval(12, 2.5);
-    journal.save(12, 0.5);
+    SaveEnd end;
+    end.step = 12;
+    end.seconds = 0.5;
+    end.verifying = 0.25;
+    journal.save(end, 0.125);
+    end.failure = "no room";
+    journal.save(end, 0.0625);
     journal.memory({.parameters = 1,
                     .gradients = 2,
                     .optimizer = 3,
@@ -57,7 +63,7 @@ TEST_CASE("events are one line each, with every field") {
     journal.end(20, 5000, 1000);
   }
   const std::vector<json> all = events(path);
-  REQUIRE(all.size() == 7);
+  REQUIRE(all.size() == 8);
   CHECK(all[0] == json{{"event", "start"},
                        {"attempt", 1},
                        {"step", 10},
@@ -84,8 +90,18 @@ TEST_CASE("events are one line each, with every field") {
                        {"data_seconds", 0.125},
                        {"tokens_per_second", 1536.0}});
   CHECK(all[3] == json{{"event", "eval"}, {"attempt", 1}, {"step", 12}, {"val_loss", 2.5}});
-  CHECK(all[4] == json{{"event", "save"}, {"attempt", 1}, {"step", 12}, {"seconds", 0.5}});
-  CHECK(all[5] == json{{"event", "memory"},
+  CHECK(all[4] == json{{"event", "save"},
+                       {"attempt", 1},
+                       {"step", 12},
+                       {"seconds", 0.5},
+                       {"stall_seconds", 0.125},
+                       {"verify_seconds", 0.25}});
+  CHECK(all[5] == json{{"event", "save_failed"},
+                       {"attempt", 1},
+                       {"step", 12},
+                       {"reason", "no room"},
+                       {"stall_seconds", 0.0625}});
+  CHECK(all[6] == json{{"event", "memory"},
                        {"attempt", 1},
                        {"parameter_bytes", 1},
                        {"gradient_bytes", 2},
@@ -95,11 +111,65 @@ TEST_CASE("events are one line each, with every field") {
                        {"scratch_bytes", 7},
                        {"library_bytes", 8},
                        {"saving_bytes", 6}});
-  CHECK(all[6] == json{{"event", "end"},
+  CHECK(all[7] == json{{"event", "end"},
                        {"attempt", 1},
                        {"step", 20},
                        {"peak_bytes", 5000},
                        {"peak_bytes_per_parameter", 5.0}});
+}
+
+TEST_CASE("of a GPU what is known is logged, and nothing else") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "log.jsonl";
+  {
+    Journal journal(path);
+    journal.step({.step = 1});
+    journal.step({.step = 2, .mfu = 0.5});
+    journal.step({.step = 3,
+                  .gpu = {.memory_bytes = 0x1p34,
+                          .process_bytes = 0x1p33,
+                          .watts = 412.5,
+                          .celsius = 61,
+                          .sm_mhz = 1755}});
+    journal.step({.step = 4, .gpu = {.watts = 300}});
+  }
+  const std::vector<json> all = events(path);
+  REQUIRE(all.size() == 4);
+  const size_t fields = all[0].size();
+  CHECK(all[1].size() == fields + 1);
+  CHECK(all[1]["mfu"] == 0.5);
+  CHECK(all[2].size() == fields + 5);
+  CHECK(all[2]["gpu_memory_bytes"] == 17179869184);
+  CHECK(all[2]["gpu_memory_bytes"].is_number_integer());
+  CHECK(all[2]["gpu_process_bytes"] == 8589934592);
+  CHECK(all[2]["gpu_watts"] == 412.5);
+  CHECK(all[2]["gpu_celsius"] == 61);
+  CHECK(all[2]["gpu_sm_mhz"] == 1755);
+  CHECK(all[3].size() == fields + 1);
+  CHECK(all[3]["gpu_watts"] == 300);
+}
+
+TEST_CASE("the GPUs of ranks are summed up as least, median and greatest of those that say so") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "log.jsonl";
+  const Stragglers stragglers({"a", "a", "b"}, {1, 1, 1});
+  {
+    Journal journal(path);
+    IntervalTimes times{.step = 10, .steps = 10, .of_rank = {{.compute = 1}, {.compute = 3}, {.compute = 2}}};
+    journal.ranks(times, stragglers);
+    times.gpu_of_rank = {{.watts = 400, .celsius = 50}, {.celsius = 90}, {.celsius = 70}};
+    journal.ranks(times, stragglers);
+  }
+  const std::vector<json> all = events(path);
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].size() == all[0].size() + 2);
+  CHECK(all[1]["gpu_celsius"] == json{50, 70, 90});
+  CHECK(all[1]["gpu_watts"] == json{400, 400, 400});
+  CHECK(all[1]["slowest"][0]["rank"] == 1);
+  CHECK(all[1]["slowest"][0]["gpu_celsius"] == 90);
+  CHECK_FALSE(all[1]["slowest"][0].contains("gpu_watts"));
+  CHECK(all[1]["slowest"][2]["gpu_watts"] == 400);
+  CHECK_FALSE(all[0]["slowest"][0].contains("gpu_celsius"));
 }
 
 TEST_CASE("an event is in the file when the call returns") {

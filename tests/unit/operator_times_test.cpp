@@ -155,6 +155,39 @@ TEST_CASE("operations are timed between start and stop only") {
   CHECK(times.stop(0.0).operators.empty());
 }
 
+TEST_CASE("a device's own clock times operations without a wait between them") {
+  class Clock final : public QueueTimer {
+  public:
+    explicit Clock(std::string& calls) : calls_(calls) {}
+    void begin(Queue&) override { calls_ += "("; }
+    void end(Queue&) override { calls_ += ")"; }
+    std::vector<double> seconds() override { return {1.0, 2.0, 4.0}; }
+
+  private:
+    std::string& calls_;
+  };
+  std::string calls;
+  OperatorTimes times(std::make_unique<Clock>(calls));
+  const auto queue = make_cpu_device(1)->make_queue();
+  const auto run = [&](const char* name) {
+    times.measure([&] { return Operation{name, {.bytes = 8}}; }, *queue, [&] { calls += name; });
+  };
+  run("x");
+  for (int step = 0; step < 2; ++step) {  // what one step left must not count in the next
+    times.start();
+    for (const char* name : {"a", "b", "a"}) run(name);
+    const StepProfile profile = times.stop(10.0);
+    REQUIRE(profile.operators.size() == 2);
+    CHECK(profile.operators[0].name == "a");
+    CHECK(profile.operators[0].calls == 2);
+    CHECK(profile.operators[0].seconds == 5.0);
+    CHECK(profile.operators[0].work.bytes == 16);
+    CHECK(profile.operators[1].seconds == 2.0);
+    CHECK(profile.between == 3.0);
+  }
+  CHECK(calls == "x(a)(b)(a)(a)(b)(a)");
+}
+
 TEST_CASE("a step's bound is its products at the peak of their type and the optimizer's bytes") {
   const Peaks peaks{.f32_flops = 100, .bf16_flops = 200, .bytes = 10};
   const auto time = [](const char* name, double seconds, Work work) {

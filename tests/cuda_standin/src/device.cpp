@@ -76,7 +76,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   if (!exists(device)) return note(cudaErrorInvalidDevice);
   *prop = {};
-  std::strcpy(prop->name, "CPU stand-in");
+  settings().name.copy(prop->name, sizeof prop->name - 1);
   prop->uuid = uuid_of(device);
   prop->totalGlobalMem = settings().memory;
   prop->sharedMemPerBlock = kSharedPerBlock;

@@ -87,6 +87,7 @@ std::vector<uint32_t> read_uuids() {
 
 Settings read_settings() {
   Settings result;
+  if (const std::string_view name = variable("GPT_CUDA_STANDIN_NAME"); !name.empty()) result.name = name;
   result.order = read_order();
   result.streams = read_streams();
   read_number("GPT_CUDA_STANDIN_SEED", result.seed);

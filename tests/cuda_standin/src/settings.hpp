@@ -18,6 +18,7 @@ struct Settings {
   Order order = Order::forward;
   StreamMode streams = StreamMode::deferred;
   uint64_t seed = 1;
+  std::string name = "CPU stand-in";
   size_t memory = size_t{4} << 30;  ///< bytes of each device
   size_t nccl_memory = 0;           ///< bytes that each communicator takes of its device
   double timeout = 60;              ///< seconds after which what does not move is a deadlock

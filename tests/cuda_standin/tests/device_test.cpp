@@ -25,6 +25,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses devices by index or UUID, up to the firs
 TEST_CASE("every visible device has its UUID, its memory and its own streams") {
   const test::KeptSettings kept;
   standin::settings().devices = {0x12, 0x34};
+  standin::settings().name = "NVIDIA H100 80GB HBM3";
   int count = 0;
   cuda(cudaGetDeviceCount(&count));
   CHECK(count == 2);
@@ -33,6 +34,7 @@ TEST_CASE("every visible device has its UUID, its memory and its own streams") {
   cuda(cudaGetDeviceProperties(&second, 1));
   CHECK(std::memcmp(&first.uuid, &second.uuid, sizeof first.uuid) != 0);
   CHECK(first.uuid.bytes[3] == 0x12);
+  CHECK(std::string(first.name) == "NVIDIA H100 80GB HBM3");
   CHECK(first.major == 9);
   char bus[32];
   cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, 1));
