@@ -52,6 +52,7 @@ CheckpointHeader make_header(const GptConfig& model, int64_t step) {
                           .tokenizer = {},
                           .dataset_fingerprint = 0x8000000000000001,
                           .dataset_source = "",
+                          .spikes = "{\"a spike\": 1.5}",
                           .comm_choice = "{\"a choice\": 1}"};
   header.tokenizer = std::string("\0binary\xff", 8) + std::string(5000, 't');
   return header;
@@ -96,6 +97,7 @@ TEST_CASE("header and state come back on every rank") {
     CHECK(header.step == written.step);
     CHECK(header.cursor == written.cursor);
     CHECK(header.skipped == written.skipped);
+    CHECK(header.spikes == written.spikes);
     CHECK(header.run_id == written.run_id);
     CHECK(header.branch == written.branch);
     CHECK(header.parent_step == written.parent_step);

@@ -56,7 +56,7 @@ FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
                 scalars.device().flat({0, 1}), micro, reducer, *queue);
     micro.write = Write::accumulate;
   }
-  reducer.finish(scalars.device(), 1.0, *queue);
+  reducer.finish(scalars.device(), {.clip = 1.0}, *queue);
   scalars.send(1, *queue);
   const StepScalars::Values values = *scalars.receive(true);
   const float* const first = gradients->data<float>();

@@ -53,6 +53,10 @@ TEST_CASE("a GPU that is not there is refused") {
   CHECK_THROWS_AS(make_cuda_device(-1), Error);
 }
 
+TEST_CASE("what CUDA refuses is an error that names the call's place") {
+  CHECK_THROWS_WITH_AS(use_cuda_device(1000), doctest::Contains("at device.cpp:"), Error);
+}
+
 TEST_CASE("device memory is zeroed at every size, and a request that no GPU can serve is refused") {
   const auto device = make_cuda_device(0);
   const auto queue = device->make_queue();
@@ -116,6 +120,25 @@ TEST_CASE("host tasks run in the stream's order") {
   queue->synchronize();
   CHECK(seen == values);
   CHECK(back == std::vector<float>(10));
+}
+
+TEST_CASE("copies between host memories keep the stream's order") {
+  const auto device = make_cuda_device(0);
+  const auto queue = device->make_queue();
+  std::vector<float> values = counting(10), first(10), second(10);
+  const TensorBuffer memory(*device, DType::f32, {10});
+  queue->copy(memory, on_host(values));
+  queue->copy(on_host(first), memory);
+  queue->copy(on_host(second), on_host(first));
+  queue->synchronize();
+  CHECK(second == values);
+}
+
+TEST_CASE("a queue ends when its work is done") {
+  const auto device = make_cuda_device(0);
+  bool ran = false;
+  device->make_queue()->host([&] { ran = true; });
+  CHECK(ran);
 }
 
 TEST_CASE("a queue waits for an event of another, which waits for its own work") {

@@ -1,8 +1,11 @@
 #include "harness.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 using namespace gpt;
 using namespace gpt::test;
@@ -129,6 +132,18 @@ TEST_CASE("sum_in_order adds from left to right") {
   }
 }
 
+TEST_CASE("sum_in_order adds more terms than threads bring at a time") {
+  constexpr int64_t count = 1000;
+  const Array terms = random_values(count, 1);
+  const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
+  const Guarded in(DType::f64, {count}), sum(DType::f64, {1});
+  std::copy(terms.begin(), terms.end(), Tensor(in).data<double>());
+  for (const auto& device : devices()) {
+    device->ops().sum_in_order(sum, in, *device->make_queue());
+    CHECK(*Tensor(sum).data<double>() == expected);
+  }
+}
+
 TEST_CASE("adamw agrees with the reference over several steps") {
   for (int64_t size : sizes)
     for (bool has_half : {false, true})
@@ -158,6 +173,21 @@ TEST_CASE("adamw agrees with the reference over several steps") {
           REQUIRE(rounded[i] ==
                   static_cast<double>(static_cast<float>(bfloat16(static_cast<float>(exact[i])))));
       }
+}
+
+TEST_CASE("adamw and add reach the end of arrays that are longer than a GPU's grid") {
+  constexpr int64_t size = (int64_t{8192} * 256 + 1) * 4;  // a pack of 4 for each thread, and one more
+  for (Device* device : {devices().front().get(), devices().back().get()}) {
+    std::vector<float> p(size, 1.0F), m(size), v(size), g(size, 1.0F);
+    const auto of = [](std::vector<float>& values) { return Tensor(values.data(), DType::f32, {size}); };
+    const auto queue = device->make_queue();
+    device->ops().adamw(of(p), {}, of(m), of(v), of(g), make_scalars(1.0, 1.0, 1.0), {.lr = 0.1F}, *queue);
+    device->ops().add(of(g), of(m), *queue);
+    for (const std::vector<float>* values : {&p, &m, &v, &g})
+      CHECK(std::count(values->begin(), values->end(), values->front()) == size);
+    CHECK(p.front() != 1.0F);
+    CHECK(g.front() > 1.0F);
+  }
 }
 
 TEST_CASE("adamw changes nothing when the step is not finite") {

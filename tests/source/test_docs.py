@@ -16,7 +16,7 @@ class Docs(unittest.TestCase):
         points = set()
         for folder in ("lib", "app"):
             for file in (TOP / folder).rglob("*.[ch]*pp"):
-                points |= set(re.findall(r'fault_point\("([^"]+)"\)', file.read_text(encoding="utf-8")))
+                points |= set(re.findall(r'(?:fault|value)_point\("([^"]+)"\)', file.read_text(encoding="utf-8")))
         listed = set(re.findall(r"^\| `([a-z._]+)` \|", text("docs/fault-injection.md").split("## Points")[1], re.M))
         self.assertEqual(points, listed)
         table = text("lib/base/fault_points.cpp")
@@ -30,7 +30,7 @@ class Docs(unittest.TestCase):
         entries = re.findall(r'\{\w+, "([a-z-]+)",[^{}]*Entry::Scope::\w+\}', text("app/train_options.cpp"))
         self.assertGreater(len(entries), 5)
         page = text("docs/options.md")
-        listed = page[: page.index("belong\nto one start")].rsplit("bits as one", 1)[1]
+        listed = page[: re.search(r"belong\s+to\s+one\s+start", page).start()].rsplit("bits as one", 1)[1]
         self.assertEqual(set(entries), set(re.findall(r"`--([a-z-]+)`", listed)))
 
     def test_links_lead_somewhere(self):

@@ -46,6 +46,7 @@ CheckpointHeader header_of(int64_t step, int64_t branch, uint64_t run_id) {
           .tokenizer = "bytes",
           .dataset_fingerprint = 1,
           .dataset_source = "source",
+          .spikes = {},
           .comm_choice = "{\"a choice\": 1}"};
 }
 

@@ -42,6 +42,7 @@ std::string save(const ScratchFolder& folder, int64_t step, int64_t branch, uint
                    .tokenizer = "bytes",
                    .dataset_fingerprint = 1,
                    .dataset_source = "source",
+                   .spikes = {},
                    .comm_choice = ""},
                   layout, {{"params", Tensor(values.data(), DType::f32, {layout.size()})}}, make_world());
   return folder / checkpoint_name(step);

@@ -84,7 +84,8 @@ TEST_CASE("NCCL that lacks what is called is refused, with what is needed") {
   CHECK(refused.says("NCCL 2.17.4 is loaded, and 2.18.0 or later is needed"));
 }
 
-TEST_CASE("where NCCL does not keep the order of two communicators, one is at work at a time: the same sums") {
+TEST_CASE(
+    "where NCCL does not keep the order of two communicators, one is at work at a time: the same sums") {
   if (make_world("")->size() != 4) return;
   const auto queue = test::device().make_communication_queue();
   std::vector<std::vector<float>> sums;
@@ -102,7 +103,8 @@ TEST_CASE("where NCCL does not keep the order of two communicators, one is at wo
     std::vector<float>& seen = sums.emplace_back();
     for (int64_t i = 0; i < data.size(); ++i) seen.push_back(data[i]);
   };
-  const std::string together = "hierarchical NCCL, 2 ranks a node", apart = together + ", one block at a time";
+  const std::string together = "hierarchical NCCL, 2 ranks a node",
+                    apart = together + ", one block at a time";
   sum(nullptr, nullptr, together);
   sum("GPT_CUDA_STANDIN_NCCL_VERSION", "22505", apart);
   sum("NCCL_LAUNCH_ORDER_IMPLICIT", "0", apart);
@@ -162,6 +164,20 @@ TEST_CASE("a session that was given up takes no more calls, and ends at once") {
   }
   world->barrier();
   CHECK(refusal(*world).message.empty());
+}
+
+TEST_CASE("giving up ends a sum that waits for ranks that never answer") {
+  const auto world = make_world("");
+  {
+    const auto session = test::make_session(*world);
+    const auto comm = session->make({});
+    const auto queue = test::device().make_communication_queue();
+    test::Guarded<float> data(*comm, 1000);
+    if (world->rank() == 0) comm->all_reduce(data.given(*queue), data.tensor(), *queue);
+    session->give_up();
+    queue->synchronize();
+  }
+  world->barrier();
 }
 
 // Each of these ends the job or leaves ranks behind: registered one by one.
