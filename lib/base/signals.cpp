@@ -3,6 +3,8 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
+#include <memory>
 #include <poll.h>
 #include <unistd.h>
 #include <utility>
@@ -20,6 +22,7 @@ struct LastWords {
 // A handler has no arguments. Never deleted: a signal may come while the process ends by itself.
 std::atomic<const LastWords*> last_words = nullptr;
 std::atomic<const LastWords*> answer = nullptr;
+std::atomic<const std::string*> job_ends_where = nullptr;
 std::atomic_flag said;
 std::atomic<bool> takes_requests = false;
 std::atomic<int> asked = 0;
@@ -48,9 +51,34 @@ void handle(int number) {
   const bool ends = number == SIGTERM || number == SIGINT;
   int none = 0;
   const bool first = asked.compare_exchange_strong(none, number);
-  if (!takes_requests || (ends && asked_to_end.test_and_set())) return end_by(number);
+  const std::string* const told = job_ends_where;
+  const bool job_ends = ends && told != nullptr && access(told->c_str(), F_OK) == 0;
+  if (!takes_requests || job_ends || (ends && asked_to_end.test_and_set())) return end_by(number);
   if (const LastWords* const words = answer; first && words != nullptr) write_unless_told(*words);
 }
+
+/// A thread's, as long as it lives; nothing where somebody else has given it one.
+class SignalStack {
+public:
+  SignalStack() {
+    stack_t before{};
+    if (sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
+    memory_ = std::make_unique<std::byte[]>(bytes);
+    const stack_t stack = {.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = bytes};
+    sigaltstack(&stack, nullptr);
+  }
+  ~SignalStack() {
+    if (!memory_) return;
+    const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+    sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+private:
+  static constexpr size_t bytes = size_t{64} << 10;  // with AMX a handler's frame alone takes 12 KiB
+  std::unique_ptr<std::byte[]> memory_;
+};
 
 /// Unless it is ignored.
 void install(int number, void (*handler)(int)) {
@@ -58,7 +86,7 @@ void install(int number, void (*handler)(int)) {
   if (sigaction(number, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(number, &action, nullptr);
 }
 
@@ -91,6 +119,10 @@ void refuse_stop_requests() {
   for (const int number : {SIGUSR1, SIGUSR2}) install(number, SIG_DFL);
   if (asked != 0) end_by(asked);
 }
+
+void end_at_once_where(std::string told) { job_ends_where = new std::string(std::move(told)); }
+
+void use_signal_stack() { thread_local const SignalStack stack; }
 
 void say_before_signals_end_it(std::string line, std::string told) {
   last_words = new LastWords{std::move(line) + '\n', std::move(told)};

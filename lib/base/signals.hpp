@@ -19,6 +19,14 @@ std::string signal_name(int number);
 /// There will be no good place: from now on signals end the process at once, and one that has asked does.
 void refuse_stop_requests();
 
+/// From now on SIGTERM and SIGINT end the process at once where that file exists: the job is being ended for
+/// what it says, and nobody asks to stop. Once a process.
+void end_at_once_where(std::string told);
+
+/// Gives the calling thread a stack of its own for signal handlers, once: compiled kernels of libraries may
+/// use the stack pointer for something else.
+void use_signal_stack();
+
 /// What is written to standard error before SIGINT or SIGTERM ends the process. A standard error that takes
 /// nothing now gets nothing. Once a process.
 /// @param told  a file; where it exists, somebody has said why already, and nothing more is said

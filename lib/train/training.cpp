@@ -160,6 +160,7 @@ void train(Console& console, const World& world, PreparedRun& run) {
     folder->write_text("config.ini", run.configuration);
   });
   world.watchdog().set_folder(run.options.out);
+  end_at_once_where(run.options.out + "/verdict.json");
   if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
   // The folder is this job's until the verdict on an error stands there.
   world.watchdog().limit_unwinding([&] {

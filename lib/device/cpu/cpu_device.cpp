@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/signals.hpp"
 #include "base/thread.hpp"
 #include "device/cpu/cpu_ops.hpp"
 #include "device/cpu/cpu_queue.hpp"
@@ -29,6 +30,7 @@ int start_team(int threads) {
 #pragma omp parallel num_threads(threads)
   {
     flush_denormals_to_zero();
+    use_signal_stack();
 #pragma omp master
     given = omp_get_num_threads();
   }
