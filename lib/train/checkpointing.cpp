@@ -14,11 +14,13 @@ constexpr double slow_disk = 100e6;  // bytes a second
 }  // namespace
 
 Checkpointing::Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
-                             int64_t saved_step, int64_t bytes, std::unique_ptr<Saver> saver)
+                             std::string saved, int64_t saved_step, int64_t bytes,
+                             std::unique_ptr<Saver> saver)
     : world_(world),
       console_(console),
       options_(options),
       steps_(steps),
+      saved_(std::move(saved)),
       saved_step_(saved_step),
       longest_(static_cast<double>(bytes) / slow_disk),
       saver_(std::move(saver)) {}
@@ -33,14 +35,30 @@ void Checkpointing::begin(const CheckpointHeader& header, const std::vector<Devi
   hear();
   const Stopwatch watch;
   world_.watchdog().enter(Phase::save, header.step);
-  // Before anything is written: a job that stood still for a minute may have lost its folder to another.
-  world_.everywhere([this] {
-    if (folder_ != nullptr) folder_->confirm();
-  });
+  if (!holds_folder(header.step)) return;
   saver_->begin(header, states, compute);
   stall_ = watch.seconds();
   if (options_.save == "async") return;
   hear();
+}
+
+/// A job that stood still for a minute may have lost its folder to another: then it ends, before anything is
+/// written. A folder that cannot be looked at now is a failed save.
+bool Checkpointing::holds_folder(int64_t step) {
+  SaveEnd end;
+  end.step = step;
+  try {
+    world_.everywhere([this] {
+      if (folder_ != nullptr) folder_->confirm();
+    });
+    return true;
+  } catch (const SharedError& error) {
+    if (error.code() == ExitCode::usage) throw;
+    end.failure = error.what();
+    end.rank = error.rank();
+  }
+  take(end);
+  return false;
 }
 
 void Checkpointing::protect(Queue& compute) {
@@ -55,16 +73,27 @@ void Checkpointing::hear() {
   world_.watchdog().enter(Phase::save, saver_->step());
   const SaveEnd end = saver_->wait();
   stall_ += watch.seconds();
+  take(end);
+}
+
+void Checkpointing::take(const SaveEnd& end) {
   report(end);
   if (end.failure.empty()) {
-    longest_ = saves_ == 0 ? end.seconds : std::max(longest_, end.seconds);
+    const double seconds = end.seconds + end.verifying;
+    longest_ = saves_ == 0 ? seconds : std::max(longest_, seconds);
     ++saves_;
+    saved_ = end.file;
     saved_step_ = end.step;
     failures_ = 0;
     return;
   }
   if (++failures_ == options_.save_failures)
     throw SharedError(end.failure, ExitCode::saving_failed, end.rank);
+}
+
+double Checkpointing::next_save() const {
+  const bool another_first = saver_ && saver_->under_way() && !saver_->has_ended();
+  return another_first ? 2 * longest_ : longest_;
 }
 
 void Checkpointing::settle() noexcept try { hear(); } catch (const std::exception&) {

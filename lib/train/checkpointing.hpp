@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace gpt {
@@ -18,10 +19,10 @@ namespace gpt {
 class Checkpointing {
 public:
   /// @param steps       of the run, for people
-  /// @param saved_step  of the checkpoint that the run goes on from; -1: none
+  /// @param saved       the checkpoint that the run goes on from, and its step; empty, and -1: none
   /// @param bytes       of a checkpoint, about
   Checkpointing(const World& world, Console& console, const TrainOptions& options, int64_t steps,
-                int64_t saved_step, int64_t bytes, std::unique_ptr<Saver> saver);
+                std::string saved, int64_t saved_step, int64_t bytes, std::unique_ptr<Saver> saver);
 
   /// What a run has while it is under way: its folder and its log. Root only; neither is needed.
   void attach(const RunFolder* folder, Journal* journal);
@@ -44,22 +45,24 @@ public:
   /// The same when an error that all ranks hold is on its way: without another one.
   void settle() noexcept;
 
-  /// Seconds that a save took so far, at most; before the first, what its bytes take on a slow disk.
-  double longest_save() const { return longest_; }
+  /// Seconds until one more save would be over, read back, at the most that saves took so far; before the
+  /// first, what its bytes take on a slow disk. One that is under way comes first.
+  double next_save() const;
 
-  /// The run goes on from that checkpoint.
-  void go_back(int64_t step) { saved_step_ = step; }
-
-  /// Of the newest checkpoint.
+  /// The newest checkpoint of this start: saved, or gone on from. Empty: none.
+  const std::string& saved() const { return saved_; }
   int64_t saved_step() const { return saved_step_; }
 
 private:
+  bool holds_folder(int64_t step);
+  void take(const SaveEnd& end);
   void report(const SaveEnd& end);
 
   const World& world_;
   Console& console_;
   const TrainOptions& options_;
   const int64_t steps_;
+  std::string saved_;
   int64_t saved_step_;
   int64_t failures_ = 0;  // in a row
   double stall_ = 0.0;    // of the save under way

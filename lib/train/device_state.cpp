@@ -24,13 +24,14 @@ DeviceState whole_state(std::string name, Tensor data) {
 }
 
 void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
-                       Queue& queue) {
+                       Queue& queue, const std::function<void()>& tick) {
   std::vector<StateReader> readers;
   for (const DeviceState& state : states)
     readers.push_back({state.name, [&](Range elements, Tensor block) {
                          for (const StateShard& shard : state.shards)
                            copy_common(shard.data, shard.elements, block, elements, queue);
                          queue.synchronize();  // the block's memory is used again
+                         tick();
                        }});
   read_state(file, layout, readers);
 }

@@ -5,6 +5,7 @@
 #include "train/buckets.hpp"
 #include "train/checkpoint.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +31,10 @@ struct DeviceState {
 DeviceState whole_state(std::string name, Tensor data);
 
 /// Reads what the shards hold from a checkpoint, block by block: needs no room for a whole tensor. Checksums
-/// of all blocks are verified. Not collective; errors as load_state.
-void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
-                       Queue& queue);
+/// of all blocks are verified. Not collective; errors as load_state. @param tick  called for each block
+void load_device_state(
+    const std::string& file, const Layout& layout, const std::vector<DeviceState>& states, Queue& queue,
+    const std::function<void()>& tick = [] {});
 
 /// What saving takes on a rank beside the state.
 struct SavedSize {

@@ -33,15 +33,16 @@ public:
   explicit SpikeDetector(double z) : z_(z) {}
 
   /// What the next step must not exceed: loss per token, and gradient norm before clipping; infinite where
-  /// too little is known.
+  /// too little is known. Of steps before the last one: whether that has been heard of depends on when the
+  /// host asked, and the limit shall not.
   struct Limits {
     double loss;
     double grad_norm;
   };
-  Limits limits() const;
+  Limits limits(int64_t next_step) const;
 
   /// A step that was taken.
-  void add(double loss, double grad_norm);
+  void add(int64_t step, double loss, double grad_norm);
 
   /// What it remembers, as JSON; empty: nothing, as it always is when z is 0.
   std::string state() const;
@@ -49,8 +50,13 @@ public:
   void restore(const std::string& text);
 
 private:
+  struct Step {
+    int64_t step;
+    double loss, grad_norm;
+  };
+
   double z_;
-  std::deque<double> losses_, norms_;
+  std::deque<Step> last_;  // one more than the window
 };
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include "base/fault.hpp"
 #include "base/stopwatch.hpp"
 #include "base/thread.hpp"
+#include "train/save_files.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -102,6 +103,12 @@ void Saver::Shared::retire(SaveEnd& result) const {
   } catch (const SharedError& error) {
     result.failure = fmt::format("what was saved is not what the disk holds: {}", error.what());
     result.rank = error.rank();
+    // No start and no rollback may choose it, and no retention count it.
+    if (beside->is_root()) try {
+        set_aside(result.file);
+      } catch (const Error& stays) {
+        result.notice = stays.what();
+      }
     return;
   }
   if (!beside->is_root()) return;

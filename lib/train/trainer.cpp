@@ -146,8 +146,9 @@ struct Trainer::Impl {
         reducer(step.reducer()),
         listener(step, layout, *queue, world.watchdog()),
         state(run.state),
-        checkpoints(world, console, options, plan.steps, start.start.file.empty() ? -1 : state.step,
-                    step_state_bytes(), make_saver(std::move(beside))),
+        checkpoints(world, console, options, plan.steps, start.start.file,
+                    start.start.file.empty() ? -1 : state.step, step_state_bytes(),
+                    make_saver(std::move(beside))),
         time_limit(options.time_limit),
         origin(start.start),
         on_bad_step(on_bad_step_named(options.on_bad_step)),
@@ -193,7 +194,7 @@ struct Trainer::Impl {
 
   void load(const std::string& file) {
     world.watchdog().enter(Phase::load, start.state.step);
-    load_device_state(file, layout, step.state(), *queue);
+    load_device_state(file, layout, step.state(), *queue, [this] { world.watchdog().tick(); });
   }
 
   /// Of this rank's sequences.
@@ -218,7 +219,7 @@ struct Trainer::Impl {
 
   /// Above that a loss or gradient norm is a spike.
   StepLimits limits() {
-    const SpikeDetector::Limits found = spikes.limits();
+    const SpikeDetector::Limits found = spikes.limits(state.step + 1);
     given[static_cast<size_t>((state.step + 1) % 2)] = found;
     return {.loss_sum = found.loss * static_cast<double>(plan.tokens_per_step), .grad_norm = found.grad_norm};
   }
@@ -263,6 +264,9 @@ void Trainer::Impl::run(const std::string& run_folder) {
       take_steps(sample_log ? &*sample_log : nullptr);
     } catch (const SharedError&) {
       end_what_is_under_way();
+      throw;
+    } catch (const std::exception&) {
+      if (world.size() == 1) checkpoints.settle();
       throw;
     }
   });
@@ -323,8 +327,8 @@ void Trainer::Impl::take_step(SampleLog* sample_log) {
 void Trainer::Impl::vote() {
   if (checkpoints.has_news()) step.scalars().vote(StepScalar::save_votes, *queue);
   // The vote is heard a step later.
-  const bool late = world.is_root() &&
-                    time_limit.reached(2 * longest_step + longest_evaluation, checkpoints.longest_save());
+  const bool late =
+      world.is_root() && time_limit.reached(2 * longest_step + longest_evaluation, checkpoints.next_save());
   if (late || stop_signal() != 0) step.scalars().vote(StepScalar::stop_votes, *queue);
 }
 
@@ -377,7 +381,7 @@ void Trainer::Impl::report(const StepScalars::Values& values) {
   stopping = stopping || values.stop_votes > 0;
   if (!values.accepted) return judge(values, loss);
   skipped_in_row = 0;
-  spikes.add(loss, values.grad_norm);
+  spikes.add(values.step, loss, values.grad_norm);
   if (!world.is_root()) return;
   ensures(sent.step == values.step);
   sent.loss = loss;
@@ -447,20 +451,16 @@ void Trainer::Impl::roll_back() {
   checkpoints.hear();
   reducer.wait_for_params();
   queue->synchronize();
-  std::string file;
-  world.everywhere([&] {
-    if (!world.is_root()) return;
-    for (const CheckpointFile& found : list_checkpoints(options.out + "/checkpoints").valid)
-      if (file.empty() && found.run_id == origin.run_id) file = found.path;
-    validate(!file.empty(), ExitCode::bad_numbers,
-             "step {}: {}, and there is no checkpoint to go back to (--save-every)", bad.step, bad.reason);
-  });
-  file = world.broadcast(file);
+  const std::string file = checkpoints.saved();
+  if (file.empty())
+    throw SharedError(fmt::format("step {}: {}, and there is no checkpoint to go back to (--save-every)",
+                                  bad.step, bad.reason),
+                      ExitCode::bad_numbers);
   world.watchdog().enter(Phase::load, bad.step);
   CheckpointHeader header;
   world.everywhere([&] {
     header = read_checkpoint_header(file);
-    load_device_state(file, layout, step.state(), *queue);
+    load_device_state(file, layout, step.state(), *queue, [this] { world.watchdog().tick(); });
   });
   state = {.step = header.step,
            .cursor = header.cursor,
@@ -469,11 +469,12 @@ void Trainer::Impl::roll_back() {
   spikes.restore(state.spikes);
   origin.branch = std::max(origin.branch, header.branch) + 1;
   origin.parent_step = header.step;
-  checkpoints.go_back(header.step);
   read_from(state.skipped);
   step.spread_weights(state.step);
   if (world.is_root()) journal->rollback(header.step, origin.branch, file);
   console.say(fmt::format("step {}/{}  gone back to {}", header.step, plan.steps, file));
+  // So that a start after this one passes over these windows, too.
+  if (options.save_every > 0) save();
 }
 
 void Trainer::Impl::evaluate_and_log() {

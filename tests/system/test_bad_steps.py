@@ -100,6 +100,29 @@ class BadSteps(SystemTest):
             self.synth(), self.path("endless"), environment=faults, on_bad_step="rollback", max_bad_steps=3, **STEPS)
         self.assert_refused(done, BAD_NUMBERS, "step 5", "and so were 3 before")
 
+    def test_rollback_stays_on_its_branch(self):
+        """Not to the end of a branch that was left."""
+        out = self.path("out")
+        old = self.train(self.synth(), out, **STEPS)
+        run = self.train(
+            self.synth(), out, resume=old.checkpoint(4), environment=nan(0, "step=6,hit=1"), on_bad_step="rollback",
+            **(STEPS | {"save_every": 12}),
+        )
+        self.assertEqual([back["step"] for back in run.events("rollback")], [4])
+
+    def test_a_stop_after_a_rollback_keeps_what_is_passed_over(self):
+        self.need_h5py()
+        import h5py
+
+        out = self.path("out")
+        fault = nan(0, "step=7,hit=1")
+        fault["GPT_FAULT"] += ";step:kill@step=9"
+        done = self.start(self.synth(), out, environment=fault, on_bad_step="rollback", save="sync", **(STEPS | {"save_every": 6}))
+        self.assertNotEqual(done.code, 0)
+        run = self.train(self.synth(), out, on_bad_step="rollback", **(STEPS | {"save_every": 6}))
+        with h5py.File(run.checkpoint(12), "r") as file:
+            self.assertEqual(list(file["skipped"][:]), WINDOWS)
+
     def test_a_spike_is_a_bad_step(self):
         """A learning rate that is far too high makes the loss jump; the detector has come with the checkpoint."""
         changes = {"spike_z": 6, "save_every": 30}

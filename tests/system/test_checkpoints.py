@@ -87,13 +87,17 @@ class Checkpoints(SystemTest):
         run = self.train(self.synth(), self.path("run"), environment=fault, steps=4, save_every=4)
         self.assertEqual(run.checkpoints(), ["step-00000004.h5"])
 
-    def test_a_checkpoint_that_reads_back_wrong_deletes_nothing(self):
+    def test_a_checkpoint_that_reads_back_wrong_deletes_nothing_and_is_set_aside(self):
         fault = {"GPT_FAULT": "save.verify:throw@step=4"}
-        run = self.train(self.synth(), self.path("run"), environment=fault, steps=6, save_every=2, keep=1)
-        self.assertEqual(run.checkpoints(), ["step-00000006.h5"])
-        failed = run.events("save_failed")
-        self.assertEqual([event["step"] for event in failed], [4])
-        self.assertIn("not what the disk holds", failed[0]["reason"])
+        out = self.path("last")
+        done = self.start(
+            self.synth(), out, environment=fault, steps=4, save_every=2, keep=1, save_failures=1)
+        self.assert_refused(done, SAVING_FAILED, "not what the disk holds")
+        self.assertEqual(Run(out).checkpoints(), ["step-00000002.h5"])
+        self.assertTrue((out / "checkpoints" / "step-00000004.h5.set-aside-1").exists())
+        again = self.train(self.synth(), out, steps=4, save_every=2, keep=1)
+        self.assertEqual([event["step"] for event in again.events("resume")], [2])
+        self.assertEqual(again.checkpoints(), ["step-00000004.h5"])
         trusting = self.train(
             self.synth(), self.path("trusting"), environment=fault, steps=6, save_every=2, keep=1, verify_saves="false"
         )
