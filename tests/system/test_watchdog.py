@@ -49,7 +49,7 @@ STOPS = [
     ("load", "", "load|start"),
     ("step", "step=33", "step 33"),
     ("eval", "step=40", "evaluation at step 40"),
-    ("save", "step=40", "save at step 40"),
+    ("save", "step=40", "save at step (20|40)"),  # the others may still wait for the end of the one before
     ("save.open", "step=40", "save at step 40"),
     ("save.write", "step=40", "save at step 40"),
     ("save.close", "step=40", "save at step 40"),
