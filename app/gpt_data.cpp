@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/hash.hpp"
 #include "base/notice.hpp"
 #include "base/stopwatch.hpp"
@@ -296,6 +297,7 @@ int report_failure(const std::string& message, ExitCode code) {
 int main(int argc, char** argv) {
   using gpt::ExitCode;
   try {
+    gpt::configure_faults(0, gpt::Program::data);
     const ExitCode code = gpt::run({argv + std::min(argc, 1), argv + argc});
     gpt::check_output();
     return static_cast<int>(code);

@@ -5,7 +5,9 @@
 #include "base/philox.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -37,7 +39,10 @@ std::mutex faults_mutex;
 std::atomic<int64_t> current_step{0};
 thread_local std::optional<int64_t> step_of_thread;
 
-constexpr std::string_view value_point_name = "gradients";  // the only one that has values
+// Without a number. The last five act at some points only: fault_actions_at.
+constexpr std::array<std::string_view, 9> plain_actions = {"kill", "stop",  "exit", "throw",  "nan",
+                                                           "flip", "short", "full", "ioerror"};
+constexpr size_t actions_of_every_point = 4;
 
 int64_t to_number(std::string_view text, std::string_view where) {
   int64_t value = 0;
@@ -77,11 +82,9 @@ Fault parse(std::string_view text) {
       delays == (fault.milliseconds > 0),
       "GPT_FAULT: '{}': write delay=MILLISECONDS or jitter=MILLISECONDS, and no number for other actions",
       text);
-  validate(fault.action == "kill" || fault.action == "stop" || fault.action == "exit" ||
-               fault.action == "throw" || fault.action == "nan" || delays,
-           "GPT_FAULT: unknown action '{}' in '{}': use kill, stop, exit, throw, delay=MILLISECONDS, "
-           "jitter=MILLISECONDS or nan",
-           fault.action, text);
+  validate(delays || std::ranges::find(plain_actions, fault.action) != plain_actions.end(),
+           "GPT_FAULT: unknown action '{}' in '{}': use {}, delay=MILLISECONDS or jitter=MILLISECONDS",
+           fault.action, text, fmt::join(plain_actions, ", "));
   for (std::string_view condition : split(text.substr(std::min(at + 1, text.size())), ',')) {
     const size_t equals = std::min(condition.find('='), condition.size());
     const std::string_view key = condition.substr(0, equals);
@@ -97,11 +100,16 @@ Fault parse(std::string_view text) {
 }
 
 void validate_point(const Fault& fault, const std::vector<std::string_view>& points) {
-  validate(fault.action != "nan" || fault.point == value_point_name,
-           "GPT_FAULT: '{}': nan acts at the point '{}' only", fault.text, value_point_name);
   validate(std::ranges::find(points, fault.point) != points.end(),
            "GPT_FAULT: this program has no point '{}', named in '{}': use {}", fault.point, fault.text,
            fmt::join(points, ", "));
+  const auto* const special =
+      std::find(plain_actions.begin() + actions_of_every_point, plain_actions.end(), fault.action);
+  if (special == plain_actions.end()) return;
+  const std::vector<std::string_view> more = fault_actions_at(fault.point);
+  validate(std::ranges::find(more, fault.action) != more.end(),
+           "GPT_FAULT: '{}': {} acts at these points only: {}", fault.text, fault.action,
+           fmt::join(fault_points_with(fault.action), ", "));
 }
 
 void act(const Fault& fault) {
@@ -181,6 +189,19 @@ bool pass_value_point(std::string_view name) {
   const std::optional<Fault> due = find_due(name);
   if (due) act(*due);
   return due && due->action == "nan";
+}
+
+FileFault pass_file_point(std::string_view name) {
+  const std::optional<Fault> due = find_due(name);
+  if (!due) return {};
+  act(*due);
+  FileFault fault;
+  if (due->action == "full") fault.error = ENOSPC;
+  if (due->action == "ioerror") fault.error = EIO;
+  fault.flips = due->action == "flip";
+  fault.cuts = due->action == "short";
+  fault.place = random_bits(due->seed, static_cast<uint64_t>(due->passed));
+  return fault;
 }
 
 }  // namespace gpt

@@ -60,12 +60,13 @@ bool publish(int file, const std::string& mine, const std::string& path) {
 }  // namespace
 
 bool write_verdict(const std::string& folder, const Verdict& verdict) noexcept try {
-  fault_point("verdict");
+  const FileFault fault = file_point("verdict");
   std::string mine = folder + "/.verdict-XXXXXX";
   const int file = mkostemp(mine.data(), O_CLOEXEC);
   if (file < 0) return true;
   fchmod(file, 0644);
-  const bool first = !write_whole(file, to_json(verdict)) || publish(file, mine, path_in(folder));
+  const bool written = fault.error == 0 && write_whole(file, to_json(verdict));
+  const bool first = !written || publish(file, mine, path_in(folder));
   unlink(mine.c_str());
   close(file);
   return first;
@@ -75,8 +76,9 @@ bool write_verdict(const std::string& folder, const Verdict& verdict) noexcept t
 
 void remove_verdict(const std::string& folder) {
   const std::string path = path_in(folder);
-  validate(unlink(path.c_str()) == 0 || errno == ENOENT, "cannot remove {} of an earlier attempt: {}", path,
-           std::generic_category().message(errno));
+  const int failure = unlink(path.c_str()) == 0 ? 0 : errno;
+  validate(failure == 0 || failure == ENOENT, "cannot remove {} of an earlier attempt: {}", path,
+           std::generic_category().message(failure));
 }
 
 }  // namespace gpt

@@ -57,7 +57,7 @@ struct BatchReader::Impl {
   }
 
   void fill(int64_t cursor) {
-    fault_point("data.read");
+    check_file(file_point("data.read"), ExitCode::failed, "cannot read a batch");
     ahead.first_sequence = sequences.begin;
     ahead.count = sequences.size();
     ahead.windows.resize(static_cast<size_t>(ahead.count));

@@ -21,8 +21,8 @@ std::string reason() { return std::generic_category().message(errno); }
 
 void sync(const std::string& path, int flags) {
   const FileHandle file(::open(path.c_str(), flags | O_CLOEXEC));
-  validate(file && ::fsync(file.get()) == 0, ExitCode::failed, "cannot bring {} to the disk: {}", path,
-           reason());
+  const bool done = file && ::fsync(file.get()) == 0;  // before errno is read: arguments have no order
+  validate(done, ExitCode::failed, "cannot bring {} to the disk: {}", path, reason());
 }
 
 /// For files that say they are empty: those of /proc have no size, but contents.
@@ -72,7 +72,9 @@ int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset,
 }
 
 void write_at(const FileHandle& file, const std::string& path, int64_t offset,
-              std::span<const std::byte> bytes) {
+              std::span<const std::byte> bytes, const FileFault& fault) {
+  if (fault.error != 0) check_file(fault, ExitCode::failed, fmt::format("writing {} failed", path));
+  if (fault.damages()) return write_at(file, path, offset, damaged(bytes, fault));
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t put =
@@ -117,8 +119,8 @@ void sync_files(std::span<const std::string> paths) {
 void sync_folder(const std::string& path) { sync(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY); }
 
 void rename_file(const std::string& from, const std::string& to) {
-  validate(std::rename(from.c_str(), to.c_str()) == 0, ExitCode::failed, "cannot rename {} to {}: {}", from,
-           to, reason());
+  const bool done = std::rename(from.c_str(), to.c_str()) == 0;
+  validate(done, ExitCode::failed, "cannot rename {} to {}: {}", from, to, reason());
 }
 
 void publish_file(const std::string& partial, const std::string& path) {

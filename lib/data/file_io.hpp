@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/file_fault.hpp"
 #include "base/handle.hpp"
 
 #include <cstddef>
@@ -27,8 +28,9 @@ int64_t file_size(const FileHandle& file, const std::string& path);
 /// @throws Error naming file and reason
 int64_t read_at(const FileHandle& file, const std::string& path, int64_t offset, std::span<std::byte> out);
 
+/// @param fault  what a fault point made of this write @throws Error naming file and reason
 void write_at(const FileHandle& file, const std::string& path, int64_t offset,
-              std::span<const std::byte> bytes);
+              std::span<const std::byte> bytes, const FileFault& fault = {});
 
 /// A temporary file that has no name and is gone when it is closed, on the same disk as `folder`.
 FileHandle open_nameless_file(const std::string& folder);

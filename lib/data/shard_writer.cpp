@@ -2,6 +2,7 @@
 
 #include "base/contracts.hpp"
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/hash.hpp"
 #include "data/file_io.hpp"
 #include "data/shard_format.hpp"
@@ -45,7 +46,8 @@ struct ShardWriter::Impl {
     const int64_t count = static_cast<int64_t>(block.size()) / token_bytes;
     checksums.push_back(hash_bytes(block.data(), block.size()));
     whole.update(block.data(), block.size());
-    tokens.write({written, written + count}, token_element(token_bytes), block.data());
+    tokens.write({written, written + count}, token_element(token_bytes), block.data(),
+                 file_point("shard.write"));
     written += count;
     block.clear();
   }

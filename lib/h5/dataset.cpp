@@ -2,7 +2,10 @@
 #include "h5/internal.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -146,8 +149,17 @@ void H5Dataset::read(Range range, H5Element memory, void* data) const {
             });
 }
 
-void H5Dataset::write(Range range, H5Element memory, const void* data) {
+void H5Dataset::write(Range range, H5Element memory, const void* data, const FileFault& fault) {
   check_range(range, size_, where_, ExitCode::failed);
+  if (fault.error != 0)
+    check_file(fault, ExitCode::failed, fmt::format("{}: cannot write from element {}", where_, range.begin));
+  if (fault.damages()) {
+    const std::span bytes(static_cast<const std::byte*>(data),
+                          static_cast<size_t>(range.size() * size_of(memory)));
+    const std::vector<std::byte> arriving = damaged(bytes, fault);
+    const int64_t whole = std::ssize(arriving) / size_of(memory);
+    return write({range.begin, range.begin + whole}, memory, arriving.data());
+  }
   const int64_t piece = piece_bytes / std::max(size_of(memory), size_of(element_));
   in_pieces(id_.get(), range, piece, where_, ExitCode::failed,
             [&](hid_t memory_space, hid_t file_space, int64_t begin) {

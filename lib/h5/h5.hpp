@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/exit_code.hpp"
+#include "base/file_fault.hpp"
 #include "base/handle.hpp"
 #include "base/integers.hpp"
 #include "base/mpi.hpp"
@@ -59,8 +60,8 @@ public:
   /// other ranks; cut into pieces of 64 MiB, since one call beyond 2 GiB fails in MPI-IO.
   /// @throws Error(damaged) if the range is outside the dataset or the file is
   void read(Range range, H5Element memory, void* data) const;
-  /// @throws Error(failed)
-  void write(Range range, H5Element memory, const void* data);
+  /// @param fault  what a fault point made of this write @throws Error(failed)
+  void write(Range range, H5Element memory, const void* data, const FileFault& fault = {});
 
 private:
   H5DatasetId id_;

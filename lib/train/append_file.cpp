@@ -1,6 +1,7 @@
 #include "train/append_file.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/notice.hpp"
 
 #include <cerrno>
@@ -34,14 +35,20 @@ AppendFile::AppendFile(std::string path, bool truncate) : path_(std::move(path))
 
 void AppendFile::append(const std::string& lines) {
   const std::string text = (torn_ ? "\n" : "") + lines;
+  const FileFault fault = file_point("log.write");
+  int failure = fault.cuts ? ENOSPC : fault.error;
+  // Of a disk that becomes full a write takes what still fits, and only the next one fails.
+  const size_t refused = failure == 0 ? 0 : text.size() - (fault.cuts ? text.size() / 2 : 0);
   std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = write(file_.get(), rest.data(), rest.size());
+  while (rest.size() > refused) {
+    const ssize_t written = write(file_.get(), rest.data(), rest.size() - refused);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
+    if (written <= 0) {
+      failure = errno;
+      break;
+    }
     rest.remove_prefix(static_cast<size_t>(written));
   }
-  const int failure = errno;
   if (rest.size() < text.size()) torn_ = text[text.size() - rest.size() - 1] != '\n';
   if (rest.empty() == losing_) {
     losing_ = !rest.empty();

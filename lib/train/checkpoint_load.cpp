@@ -56,7 +56,7 @@ CheckpointHeader read_checkpoint_header(const std::string& path) {
 }
 
 void read_state(const std::string& path, const Layout& layout, const std::vector<StateReader>& readers) {
-  fault_point("load");
+  check_file(file_point("load"), ExitCode::damaged, "cannot read " + path);
   const OpenCheckpoint checkpoint = open_checkpoint(path);
   for (const StateReader& reader : readers) {
     validate(checkpoint.file.contains(state_path(reader.name)),

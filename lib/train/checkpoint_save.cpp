@@ -127,13 +127,13 @@ private:
 
   /// This rank's blocks of one tensor.
   void write_part(Target& target) const {
-    fault_point("save.write");
+    const FileFault fault = file_point("save.write");
     const Range blocks = part_of(target.checksums.size(), world_.size(), world_.rank());
     const Range elements = elements_of_blocks(blocks, layout_.size());
     const auto data = [&](Range range) {
       return target.tensor.data.flat({range.begin - target.tensor.first, range.end - target.tensor.first});
     };
-    target.values.write(elements, H5Element::f32, data(elements).raw());
+    target.values.write(elements, H5Element::f32, data(elements).raw(), fault);
     std::vector<uint64_t> checksums;
     for (int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range range = elements_of_blocks({block, block + 1}, layout_.size());
@@ -144,7 +144,7 @@ private:
   }
 
   void commit() {
-    fault_point("save.commit");
+    const FileFault fault = file_point("save.commit");
     const CommitRecord record{.step = header_.step,
                               .run_id = header_.run_id,
                               .branch = header_.branch,
@@ -152,7 +152,7 @@ private:
                               .file_size = end_ + CommitRecord::bytes,
                               .digest = digest_of_rest(partial_, end_, extents_),
                               .extents = extents_};
-    write_synced(partial_, end_, encode_commit_record(record));
+    write_synced(partial_, end_, encode_commit_record(record), fault);
     publish_checkpoint(partial_, path_);
   }
 
@@ -182,7 +182,7 @@ void verify_saved(const std::string& file, const Layout& layout, const std::vect
     if (world.node_rank() == 0) forget_cached(file);
   });
   world.everywhere([&] {
-    fault_point("save.verify");
+    check_file(file_point("save.verify"), ExitCode::damaged, "cannot read " + file);
     const OpenCheckpoint checkpoint = world.is_root() ? open_checkpoint(file) : open_committed(file);
     const Range blocks = part_of(checkpoint_blocks(layout.size()), world.size(), world.rank());
     const auto tick = [&](Range, const Tensor&) { world.watchdog().tick(); };

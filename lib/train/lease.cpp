@@ -96,7 +96,7 @@ Lease::~Lease() {
 void Lease::acquire(const std::string& mine) {
   const LeaseHolder self = this_holder();
   const std::string text = to_json(self);
-  write_at(file_, mine, 0, std::as_bytes(std::span(text)));
+  write_at(file_, mine, 0, std::as_bytes(std::span(text)), file_point("lease.write"));
   fchmod(file_.get(), 0644);
   // Each turn loses against another process at most; when many start at once, one of them holds it by then.
   for (int turn = 0; turn < longest_wait; ++turn) {
@@ -149,8 +149,8 @@ void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
   if (!named) return;
   const struct stat now = status_of(named, path_);
   if (!same_file(now, judged) || time_of(now) != time_of(judged)) return;
-  validate(unlink(path_.c_str()) == 0 || errno == ENOENT, "cannot remove the void lease {}: {}", path_,
-           reason(errno));
+  const int failure = unlink(path_.c_str()) == 0 ? 0 : errno;
+  validate(failure == 0 || failure == ENOENT, "cannot remove the void lease {}: {}", path_, reason(failure));
 }
 
 bool Lease::is_held() const {
@@ -161,8 +161,9 @@ bool Lease::is_held() const {
 std::string Lease::renew() {
   std::string problem;
   try {
-    fault_point("lease.renew");
-    if (futimens(file_.get(), nullptr) != 0) problem = reason(errno);
+    int failure = file_point("lease.renew").error;
+    if (failure == 0 && futimens(file_.get(), nullptr) != 0) failure = errno;
+    if (failure != 0) problem = reason(failure);
   } catch (const Error& error) {
     problem = error.what();
   }

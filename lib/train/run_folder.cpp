@@ -1,6 +1,7 @@
 #include "train/run_folder.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "train/lease.hpp"
 
 #include <cerrno>
@@ -29,6 +30,7 @@ void RunFolder::confirm() const {
     return;
   }
   std::error_code error;
+  validate(std::filesystem::exists(path_, error), ExitCode::failed, "the run folder {} is gone", path_);
   validate(std::filesystem::exists(lease_->path(), error), "the lease {} was deleted: this job stops",
            lease_->path());
   throw Error(fmt::format("run folder {} was taken over by {}: this job stops", path_,
@@ -43,7 +45,7 @@ void RunFolder::write_text(const std::string& name, const std::string& text) con
     const FileHandle file(open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     validate(static_cast<bool>(file), ExitCode::failed, "cannot write {}: {}", target,
              std::generic_category().message(errno));
-    write_at(file, aside, 0, std::as_bytes(std::span(text)));
+    write_at(file, aside, 0, std::as_bytes(std::span(text)), file_point("folder.write"));
   }
   publish_file(aside, target);
 }

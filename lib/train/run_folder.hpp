@@ -23,7 +23,8 @@ public:
 
   /// For use before something is saved: a job that stood still for a minute may have lost its folder.
   /// @throws Error(usage) naming the new holder if another job has taken the lease over
-  /// @throws Error(failed) with the first reason if the lease cannot be renewed: another job may take it soon
+  /// @throws Error(failed) if the folder is gone, or with the first reason if the lease cannot be renewed:
+  /// another job may take it soon
   void confirm() const;
 
   /// Replaces a small text file in the folder: written aside, synced, renamed. @throws Error naming the

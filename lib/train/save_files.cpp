@@ -47,9 +47,8 @@ void compare_free_space(const FileHandle& file, const std::string& path, int64_t
 
 void reserve(const FileHandle& file, const std::string& path, int64_t bytes) {
   // Not posix_fallocate: where the file system cannot reserve, that one writes into every block.
-  int failure = 0;
-  do failure = fallocate(file.get(), 0, 0, bytes) == 0 ? 0 : errno;
-  while (failure == EINTR);
+  int failure = file_point("save.reserve").error;
+  while (failure == 0 && fallocate(file.get(), 0, 0, bytes) != 0) failure = errno == EINTR ? 0 : errno;
   if (cannot_reserve(failure)) return compare_free_space(file, path, bytes);
   if (failure != 0) fail(fmt::format("cannot reserve {} bytes in", bytes), path, failure);
 }
@@ -79,7 +78,9 @@ void undo_set_aside(const std::string& aside, const std::string& path) {
 }
 
 void sync(const FileHandle& file, const std::string& path) {
-  if (fsync(file.get()) != 0) fail("cannot bring to the disk", path, errno);
+  int failure = file_point("save.sync").error;
+  if (failure == 0 && fsync(file.get()) != 0) failure = errno;
+  if (failure != 0) fail("cannot bring to the disk", path, failure);
 }
 
 }  // namespace
@@ -87,7 +88,12 @@ void sync(const FileHandle& file, const std::string& path) {
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) fail("cannot make the folder", path, error.value());
+  if (!error) return;
+  std::error_code none;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, none);
+  validate(none || std::filesystem::exists(path, none), ExitCode::saving_failed,
+           "cannot make the folder {}: it is a link to {}, which is gone", path, target.string());
+  fail("cannot make the folder", path, error.value());
 }
 
 void check_size_limit(int64_t bytes) {
@@ -121,7 +127,7 @@ void publish_checkpoint(const std::string& partial, const std::string& path) {
       fail("cannot set aside", path, errno);
   }
   try {
-    fault_point("save.rename");
+    check_file(file_point("save.rename"), ExitCode::saving_failed, "cannot rename " + partial);
     publish_file(partial, path);
   } catch (...) {
     if (aside && exists(partial)) undo_set_aside(*aside, path);
@@ -135,9 +141,10 @@ void forget_cached(const std::string& path) {
 
 void sync_file(const std::string& path) { sync(open_written(path), path); }
 
-void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes) {
+void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes,
+                  const FileFault& fault) {
   const FileHandle file = open_written(path);
-  write_at(file, path, offset, bytes);
+  write_at(file, path, offset, bytes, fault);
   sync(file, path);
 }
 

@@ -43,7 +43,10 @@ void forget_cached(const std::string& path);
 /// Brings the contents of a file that this node's processes wrote to the disk. @throws Error(saving_failed)
 void sync_file(const std::string& path);
 
-/// Writes into an existing file and brings it to the disk. @throws Error(saving_failed)
-void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes);
+/// Writes into an existing file and brings it to the disk. @param fault  what a fault point made of this
+/// write
+/// @throws Error(saving_failed)
+void write_synced(const std::string& path, int64_t offset, std::span<const std::byte> bytes,
+                  const FileFault& fault = {});
 
 }  // namespace gpt

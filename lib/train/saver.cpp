@@ -145,6 +145,7 @@ Saver::~Saver() {
 
 void Saver::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute) {
   expects(!under_way());
+  fault_point("save.copy");
   shared_->header = header;
   shared_->parts.take(states, compute);
   shared_->move_to(Shared::State::working);

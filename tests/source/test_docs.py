@@ -16,7 +16,7 @@ class Docs(unittest.TestCase):
         points = set()
         for folder in ("lib", "app"):
             for file in (TOP / folder).rglob("*.[ch]*pp"):
-                points |= set(re.findall(r'(?:fault|value)_point\("([^"]+)"\)', file.read_text(encoding="utf-8")))
+                points |= set(re.findall(r'(?:fault|value|file)_point\("([^"]+)"\)', file.read_text(encoding="utf-8")))
         listed = set(re.findall(r"^\| `([a-z._]+)` \|", text("docs/fault-injection.md").split("## Points")[1], re.M))
         self.assertEqual(points, listed)
         table = text("lib/base/fault_points.cpp")

@@ -1,6 +1,7 @@
 #include "train/append_file.hpp"
 
 #include "base/error.hpp"
+#include "support/faults.hpp"
 #include "support/scratch_folder.hpp"
 
 #include <csignal>
@@ -49,6 +50,15 @@ TEST_CASE("lines that a full disk does not take are lost, and no other line with
   }
   file.append("four\n");
   CHECK(lines_of(path) == std::vector<std::string>{"one", "tw", "four"});
+}
+
+TEST_CASE("injected faults lose what a real full disk would") {
+  const test::ScratchFolder folder;
+  const std::string path = folder / "log";
+  AppendFile file(path, false);
+  const test::Faults faults("log.write:short@hit=2;log.write:full@hit=3;log.write:ioerror@hit=4");
+  for (const char* line : {"one\n", "three\n", "four\n", "five\n", "six\n"}) CHECK_NOTHROW(file.append(line));
+  CHECK(lines_of(path) == std::vector<std::string>{"one", "thr", "six"});
 }
 
 TEST_CASE("a torn line is ended before the next, and an old file goes on or begins anew") {

@@ -3,11 +3,14 @@
 #include "base/error.hpp"
 #include "support/faults.hpp"
 
+#include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <set>
 #include <thread>
+#include <vector>
 
 namespace gpt {
 
@@ -83,6 +86,62 @@ TEST_CASE("a name that is no point of the program is refused, with those that ar
   CHECK_FALSE(accepts("bench.sum:throw", Program::training));
   CHECK(accepts("bench.sum:throw", Program::bench));
   CHECK_FALSE(accepts("save:throw", Program::bench));
+}
+
+TEST_CASE("actions on files are refused where no file is written or read, with the points that take them") {
+  const Faults nothing("");
+  const auto refusal = [](const char* text, Program program) -> std::string {
+    setenv("GPT_FAULT", text, 1);
+    try {
+      configure_faults(0, program);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::usage);
+      return error.what();
+    }
+    return {};
+  };
+  for (const char* text : {"save.write:flip", "save.commit:short", "save.reserve:full", "log.write:short",
+                           "load:ioerror", "lease.renew:full", "save.write:kill", "gradients:nan"})
+    CHECK(refusal(text, Program::training).empty());
+  CHECK(refusal("shard.write:flip", Program::data).empty());
+  for (const char* text : {"step:flip", "load:full", "save.reserve:flip", "save.write:nan"})
+    CHECK(refusal(text, Program::training).find("acts at these points only: ") != std::string::npos);
+  CHECK(refusal("step:short", Program::training).find("save.write, save.commit") != std::string::npos);
+}
+
+TEST_CASE("a point at which a file is written says what becomes of the write") {
+  {
+    const Faults faults("here:full@hit=1;here:ioerror@hit=2;here:short@hit=3;here:flip@hit=4");
+    CHECK(file_point("here").error == ENOSPC);
+    CHECK(file_point("here").error == EIO);
+    CHECK(file_point("here").cuts);
+    CHECK(file_point("here").flips);
+    const FileFault fault = file_point("here");
+    CHECK(fault.error == 0);
+    CHECK_FALSE(fault.damages());
+  }
+  const Faults faults("here:throw");
+  CHECK_THROWS_AS(file_point("here"), Error);
+}
+
+TEST_CASE("a flip changes one bit, another one each time, and a short write halves") {
+  const Faults faults("here:flip");
+  const std::vector<std::byte> whole(1000, std::byte{0x5a});
+  std::set<size_t> places;
+  for (int time = 0; time < 20; ++time) {
+    const std::vector<std::byte> arrived = damaged(whole, file_point("here"));
+    REQUIRE(arrived.size() == whole.size());
+    int bits = 0;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const int here = std::popcount(std::to_integer<unsigned>(arrived[i] ^ whole[i]));
+      if (here > 0) places.insert(i);
+      bits += here;
+    }
+    CHECK(bits == 1);
+  }
+  CHECK(places.size() > 10);
+  CHECK(damaged(whole, {.cuts = true}).size() == 500);
+  CHECK(damaged({}, {.flips = true}).empty());
 }
 
 TEST_CASE("it is known which faults did nothing") {

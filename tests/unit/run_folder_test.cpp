@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "support/errors.hpp"
+#include "support/faults.hpp"
 #include "support/run_alone.hpp"
 #include "support/scratch_folder.hpp"
 #include "train/lease.hpp"
@@ -209,6 +210,32 @@ TEST_CASE("a lease that cannot be renewed is told, until it is renewed again") {
     const std::string message = test::failure(ExitCode::failed, [&] { run.confirm(); });
     says(message, "cannot renew the lease " + (folder / "lease.json") + ": fault injected");
   }
+  CHECK_NOTHROW(run.confirm());
+}
+
+TEST_CASE("a disk that does not take the lease refuses the start, and leaves nothing") {
+  const ScratchFolder folder;
+  {
+    const test::Faults faults("lease.write:full");
+    says(test::failure(ExitCode::failed, [&] { RunFolder run(folder.path()); }), "No space left on device");
+  }
+  CHECK(fs::is_empty(folder.path()));
+  const RunFolder run(folder.path());
+  {
+    const test::Faults faults("lease.renew:full@hit=1;folder.write:ioerror@hit=1");
+    says(test::failure(ExitCode::failed, [&] { run.confirm(); }), "No space left on device");
+    says(test::failure(ExitCode::failed, [&] { run.write_text("text", "new"); }), "Input/output error");
+  }
+  CHECK_NOTHROW(run.confirm());
+}
+
+TEST_CASE("a folder that is gone is one that nothing can be saved in, not one that another job took") {
+  const ScratchFolder folder;
+  const RunFolder run(folder / "run");
+  fs::rename(folder / "run", folder / "elsewhere");
+  says(test::failure(ExitCode::failed, [&] { run.confirm(); }),
+       "the run folder " + (folder / "run") + " is gone");
+  fs::rename(folder / "elsewhere", folder / "run");
   CHECK_NOTHROW(run.confirm());
 }
 

@@ -2,6 +2,8 @@
 
 #include "data/inspect.hpp"
 #include "data/shard_format.hpp"
+#include "support/errors.hpp"
+#include "support/faults.hpp"
 #include "support/scratch_folder.hpp"
 #include "unit/small_dataset.hpp"
 
@@ -43,6 +45,22 @@ TEST_CASE("every flipped byte of the tokens is found, with its block") {
   CHECK(report.problems.size() == 2);
   CHECK(reports(report, second_shard, "tokens 2097152 to 4194303 have the checksum"));
   CHECK(reports(report, second_shard, "the manifest says"));
+}
+
+TEST_CASE("what a disk damages while a shard is written is found, and what it refuses is told") {
+  for (const char* action : {"flip", "short"}) {
+    CAPTURE(action);
+    const test::ScratchFolder folder;
+    const test::Faults faults(std::string("shard.write:") + action + "@hit=2");
+    test::write_dataset(folder.path(), counting(checksum_block_bytes, 300), 2, 300);
+    CHECK(reports(verify(folder.path()), second_shard, "have the checksum"));
+  }
+  const test::ScratchFolder folder;
+  const test::Faults faults("shard.write:full@hit=1");
+  const std::string message = test::failure(
+      ExitCode::failed, [&] { test::write_dataset(folder.path(), counting(1000, 300), 1, 300); });
+  CHECK(message.find("No space left on device") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder / "train-00000-of-00001.h5"));
 }
 
 TEST_CASE("a token outside the vocabulary is named with offset and value") {
