@@ -18,17 +18,18 @@ constexpr const char* overview = R"(gpt_bench measures, alone or under mpirun or
   gpt_bench comm      sums and copies over the ranks: time, bandwidth, and whether the sums are right
   gpt_bench scaling   training steps on 1, 2, 4, ... ranks
   gpt_bench model     predicts steps on many nodes; runs alone
+  gpt_bench save      checkpoints beside plain writes of the same bytes, and what training notices of them
 
 On ranks of one machine: tools/mpirun.sh 2 ./gpt_bench comm; on a cluster its own mpirun or srun.
 gpt_bench COMMAND --help lists the options of a command; gpt_bench --version the versions of libraries.
 )";
 
-constexpr const char* names = "step, peers, generate, comm, scaling, model";
+constexpr const char* names = "step, peers, generate, comm, scaling, model, save";
 
 ExitCode run(World& world, const Arguments& arguments) {
   const std::map<std::string, ExitCode (*)(World&, const Arguments&)> commands{
-      {"step", bench_step}, {"peers", bench_peers},     {"generate", bench_generate},
-      {"comm", bench_comm}, {"scaling", bench_scaling}, {"model", bench_model}};
+      {"step", bench_step},       {"peers", bench_peers}, {"generate", bench_generate}, {"comm", bench_comm},
+      {"scaling", bench_scaling}, {"model", bench_model}, {"save", bench_save}};
   const std::string first = arguments.empty() ? "" : arguments.front();
   if (first == "--help" || first == "-h" || first == "help" || first == "--version") {
     if (world.is_root()) fmt::print("{}", first == "--version" ? version_text("gpt_bench") : overview);

@@ -14,6 +14,7 @@ ExitCode bench_comm(World& world, const Arguments& arguments);
 ExitCode bench_generate(World& world, const Arguments& arguments);
 ExitCode bench_scaling(World& world, const Arguments& arguments);
 ExitCode bench_model(World& world, const Arguments& arguments);
+ExitCode bench_save(World& world, const Arguments& arguments);
 
 /// False if help was wanted, and printed by the root. @throws Error(usage) on every rank
 bool parse(CommandLine& line, const Arguments& arguments, const World& world);

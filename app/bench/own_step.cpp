@@ -158,6 +158,10 @@ void OwnStep::settle() {
   queue_->synchronize();
 }
 
+SavedParts OwnStep::saved_parts() {
+  return {state(), layout_, training_.reducer().buckets(), comm_, *device_};
+}
+
 std::vector<int64_t> OwnStep::section_bytes() const {
   std::vector<int64_t> bytes;
   for (const Range& range : layout_.ranges_in_backward_order())

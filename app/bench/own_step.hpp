@@ -5,6 +5,7 @@
 #include "comm/comm.hpp"
 #include "device/device.hpp"
 #include "model/gpt.hpp"
+#include "train/device_state.hpp"
 #include "train/options.hpp"
 #include "train/training_step.hpp"
 
@@ -61,6 +62,13 @@ public:
 
   /// Waits for what the last step left under way: parameters that others updated. Collective.
   void settle();
+
+  /// What a checkpoint of it holds, changed by work in queue().
+  std::vector<DeviceState> state() const { return training_.state(); }
+  Queue& queue() { return *queue_; }
+  const Layout& layout() const { return layout_; }
+  /// Room for this rank's part of that on the host; outlived by this.
+  SavedParts saved_parts();
 
   /// Bytes of gradients by section, in the order in which backward finishes them.
   std::vector<int64_t> section_bytes() const;

@@ -8,7 +8,7 @@ import re
 import shutil
 import unittest
 
-from harness import BAD_NUMBERS, FAILED, MPIRUN, TOP, USAGE, SystemTest, execute, program, run
+from harness import BAD_NUMBERS, FAILED, MPIRUN, SAVING_FAILED, TOP, USAGE, SystemTest, execute, program, run
 
 TINY_STEP = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--global-batch", 2, "--steps", 2, "--rounds", 1)
 TINY_MODEL = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--micro-batch", 1)
@@ -716,6 +716,48 @@ class Model(Bench):
             with self.subTest(words=words):
                 self.assert_refused(run("gpt_bench", "model", *words), USAGE, part)
         self.assert_refused(run("gpt_bench", "model", "--step-ms", 1, ranks=2), USAGE, "without mpirun")
+
+
+class Save(Bench):
+    words = ("--preset", "char-cpu", "--context", 8, "--vocab", 64, "--rounds", 2)
+
+    def test_checkpoints_beside_plain_writes(self):
+        for ranks, more in ((None, ()), (2, ()), (2, ("--zero", 1))):
+            with self.subTest(ranks=ranks, more=more):
+                folder = self.path(f"disk{ranks}{len(more)}")
+                folder.mkdir()
+                done, figures = self.bench(
+                    "save", *self.words, "--steps", 2, "--folder", folder, *more, ranks=ranks
+                )
+                self.assertEqual(list(folder.iterdir()), [])
+                # weights and two moments; matrices of 4 blocks and of the embeddings, and the vectors, padded
+                weights = 4 * 12 * 128**2 + (128 + 8) * 128 + 7 * 1024
+                self.assertEqual(figures["state_bytes"], 3 * 4 * weights)
+                self.assertGreater(figures["file_bytes"], figures["state_bytes"])
+                self.assertLessEqual(figures["copied_bytes"], figures["state_bytes"])
+                for what in ("checkpoint", "plain", "stall", "copy"):
+                    self.assertEqual(len(figures[what]["times_s"]), 2, what)
+                    self.assertGreater(figures[what]["least_s"], 0, what)
+                self.assertEqual(len(figures["step"]["times_s"]), 4)
+                self.assertGreaterEqual(len(figures["step_beside"]["times_s"]), 2)
+                share = figures["plain"]["median_s"] / figures["checkpoint"]["median_s"]
+                self.assertAlmostEqual(figures["share"], share, places=9)
+                self.assertIn(f"bandwidth of checkpoints: {100 * share:.1f} % of plain writes", done.out)
+
+    def test_what_cannot_be_measured(self):
+        for words, part in ((("--folder", self.path("none")), "--folder"), (("--zero", "node"), "--zero"),
+                            (("--rounds", 0), "--rounds")):  # fmt: skip
+            self.assert_refused(run("gpt_bench", "save", *self.words[:6], *words), USAGE, part)
+
+    def test_a_save_that_fails_ends_it_and_leaves_nothing(self):
+        folder = self.path("disk")
+        folder.mkdir()
+        done = run(
+            "gpt_bench", "save", *self.words, "--steps", 0, "--folder", folder, ranks=2,
+            environment={"GPT_FAULT": "save.reserve:full@hit=4"},
+        )  # fmt: skip
+        self.assert_refused(done, SAVING_FAILED, "No space left on device")
+        self.assertEqual(list(folder.iterdir()), [])
 
 
 if __name__ == "__main__":
