@@ -35,7 +35,7 @@ TIMEOUT = 12 if SANITIZED else 3  # seconds, --timeout
 # Open MPI 4.1 with PMIx 4.2 sometimes hangs at its own end, in PMIx_server_finalize, when its ranks were ended inside
 # MPI_Init: once in about 30 such jobs. The ranks are gone then and have said why; mpirun gets this many seconds more.
 LAUNCHER_ENDS = 5
-KILLS = int(os.environ.get("GPT_TEST_KILLS", "4"))
+KILLS = int(os.environ.get("GPT_TEST_KILLS", "2" if SANITIZED else "4"))
 # What may come on top: 2 seconds is what is promised, and what the long test holds it to; the short one also runs on
 # machines that do other things.
 GRACE = 8 if SANITIZED else 2 if KILLS >= 50 else 3
@@ -67,6 +67,11 @@ ROOT_STOPS = [
     ("save.commit", "step=40", "save at step 40"),
     ("sample", "", "end"),
 ]
+if SANITIZED:
+    # Each takes a whole timeout, in which the same code of the watchdogs waits: sanitizers see it once for each way of
+    # waiting (in MPI's start, for a file, in a sum, in the thread that saves). Where else a rank may stand is for the others.
+    STOPS = [stop for stop in STOPS if stop[0] in ("start", "load", "step", "save.write")]
+    ROOT_STOPS = ROOT_STOPS[:1]
 
 
 def has_begun(process):
@@ -158,9 +163,11 @@ class Hangs(SystemTest):
         self.assertLess(seconds, TIMEOUT + GRACE, str(done))
         self.assertEqual(done.code, RANK_FAILED, str(done))
         messages = re.findall(r"(?m)^gpt_mpi: .*", done.err)
-        self.assertEqual(len(messages), 1, str(done))
+        self.assertGreaterEqual(len(messages), 1, str(done))
+        # One speaks, unless the disk is slow to take its verdict; then others may have seen the same.
         expected = rf"^gpt_mpi: rank {rank} on \S+ (does not answer|stands still) .*({phase})"
-        self.assertRegex(messages[0], expected, str(done))
+        for message in messages:
+            self.assertRegex(message, expected, str(done))
         return done
 
     def verdict(self, job):
