@@ -1,15 +1,17 @@
 #include "base/error.hpp"
 #include "base/notice.hpp"
 #include "base/signals.hpp"
+#include "comm/facts.hpp"
 #include "comm/siblings.hpp"
 #include "comm/world.hpp"
-#include "train/agreement.hpp"
+#include "train/preflight.hpp"
 #include "train/training.hpp"
 #include "train/versions.hpp"
 #include "train_options.hpp"
 
 #include <fmt/format.h>
 #include <optional>
+#include <string>
 
 namespace {
 
@@ -17,27 +19,40 @@ void answer(const gpt::TypedOptions& line) {
   fmt::print("{}", line.help ? gpt::help_text() : gpt::version_text("gpt_mpi"));
 }
 
+std::string command_of(const gpt::TypedOptions& line) {
+  if (line.help) return "--help";
+  if (line.version) return "--version";
+  return line.preflight ? "--preflight" : "training";
+}
+
+bool asks_for_preflight(int argc, char** argv) try {
+  return command_of(gpt::parse_command_line(argc, argv)) == "--preflight";
+} catch (const gpt::Error&) {  // to be reported by `run`
+  return false;
+}
+
 int run(gpt::World& world, int argc, char** argv) {
+  if (asks_for_preflight(argc, argv)) gpt::expect_preflight(world);
   gpt::TypedOptions line;
   world.everywhere([&] { line = gpt::parse_command_line(argc, argv); });
-  gpt::compare_ranks(world, {{"the command (--help, --version or training)", line.help      ? "--help"
-                                                                             : line.version ? "--version"
-                                                                                            : "training"}});
+  gpt::compare_ranks(world, {{"the command (--help, --version, --preflight or training)", command_of(line)}});
   if (line.help || line.version) {
     if (world.is_root()) answer(line);
     return static_cast<int>(gpt::ExitCode::finished);
   }
-  return gpt::run_training(
-      world, {
-                 .resolve = [&](const std::string& stored) { return gpt::layered_options(line, stored); },
-                 .from_text = [](const std::string& stored) { return gpt::layered_options({}, stored); },
-                 .to_text = gpt::to_ini,
-             });
+  const gpt::OptionSource source = {
+      .resolve = [&](const std::string& stored) { return gpt::layered_options(line, stored); },
+      .from_text = [](const std::string& stored) { return gpt::layered_options({}, stored); },
+      .to_text = gpt::to_ini,
+  };
+  return line.preflight ? gpt::run_preflight(world, source) : gpt::run_training(world, source);
 }
 
 /// Needed before MPI starts, when no rank can tell the others that options are wrong.
 double timeout_of(int argc, char** argv) try {
-  return gpt::layered_options(gpt::parse_command_line(argc, argv), "").timeout;
+  const gpt::TypedOptions line = gpt::parse_command_line(argc, argv);
+  const double timeout = gpt::layered_options(line, "").timeout;
+  return line.preflight ? gpt::preflight_timeout(timeout) : timeout;
 } catch (const gpt::Error&) {  // to be reported by `run`
   return gpt::TrainOptions().timeout;
 }

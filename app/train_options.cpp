@@ -127,6 +127,8 @@ std::vector<Entry> entries(TrainOptions& o) {
        Entry::Scope::machine},
       {machine, "bucket-mb", &o.bucket_mb,
        "MiB of gradients reduced at a time, at least; 0: each section alone"},
+      {machine, "slow-node", &o.slow_node,
+       "--preflight names nodes so many times slower than the median; 0: none", Entry::Scope::once},
       {machine, "node-layout", &o.node_layout, "pretend nodes: '3,1' ranks a node; '@0,1,0,1' a node a rank",
        Entry::Scope::machine},
   };
@@ -140,7 +142,7 @@ po::options_description describe(bool with_config) {
     description.add_options()(entry.name, po::value<std::string>());
   if (with_config)
     description.add_options()("config", po::value<std::string>(), "")("help", po::bool_switch(), "")(
-        "version", po::bool_switch(), "");
+        "version", po::bool_switch(), "")("preflight", po::bool_switch(), "");
   return description;
 }
 
@@ -232,6 +234,7 @@ TypedOptions parse_command_line(int argc, const char* const* argv) {
   }
   TypedOptions line{.help = values["help"].as<bool>(),
                     .version = values["version"].as<bool>(),
+                    .preflight = values["preflight"].as<bool>(),
                     .typed = {},
                     .config = {},
                     .config_file = {}};
@@ -274,9 +277,11 @@ std::string help_text() {
       "  srun --nodes=4 --ntasks-per-node=8 --mpi=pmix ./gpt_mpi --config run.ini\n"
       "\n"
       "Options are read from the checkpoint that is resumed, then from --config, then from the\n"
-      "command line; the last one counts. Every option takes a value.\n"
+      "command line; the last one counts. Every option takes a value but these three:\n"
+      "--preflight, --help, --version.\n"
       "\n"
       "  --config FILE         options as lines 'name = value'\n"
+      "  --preflight           check the nodes for such a run, in seconds; train nothing, write nothing\n"
       "  --help, --version\n";
   std::string group;
   for (const Entry& entry : entries(defaults)) {

@@ -11,6 +11,7 @@ namespace gpt {
 struct TypedOptions {
   bool help = false;
   bool version = false;
+  bool preflight = false;
   std::string typed;   ///< options of the command line as an ini text
   std::string config;  ///< text of the --config file
   std::string config_file;

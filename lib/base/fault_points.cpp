@@ -23,6 +23,8 @@ const std::vector<Point>& points() {
   // clang-format off
   static const std::vector<Point> table = {
       {"start", {training, bench}},
+      {"preflight", {training}},
+      {"preflight.sum", {training}},
       {"comm", {training}},
       {"comm.nccl", {training}},
       {"memory", {training}},

@@ -104,6 +104,16 @@ void Watchdog::set_folder(const std::string& folder) {
   folder_ = folder;
 }
 
+void Watchdog::hear_of_hangs(ExitCode code, HearOfHang hear) {
+  const std::lock_guard lock(mutex_);
+  hearer_ = {.code = code, .hear = std::move(hear)};
+}
+
+Watchdog::Hearer Watchdog::hearer() const {
+  const std::lock_guard lock(mutex_);
+  return hearer_;
+}
+
 std::string Watchdog::folder() const {
   const std::lock_guard lock(mutex_);
   return folder_;
@@ -271,7 +281,8 @@ void Watchdog::end_faulty(const std::string& fault) {
 }
 
 void Watchdog::end_hung(const Hang& hang) {
-  const int code = static_cast<int>(ExitCode::rank_failed);
+  const Hearer hearer = this->hearer();
+  const int code = static_cast<int>(hearer.code);
   const std::string folder = this->folder();
   end_job(code, [&] {
     const bool first = folder.empty() || is_first(folder, {.exit_code = code,
@@ -284,6 +295,7 @@ void Watchdog::end_hung(const Hang& hang) {
     if (first)
       notice(fmt::format("{}: {}. The job ends after {:g} s without progress (--timeout)", program_,
                          hang.reason, timeout_));
+    if (hearer.hear) hearer.hear(hang, hang.rank ? host_of(*hang.rank) : "");
     abort_charge();
   });
 }

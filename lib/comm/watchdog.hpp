@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/exit_code.hpp"
 #include "comm/hang.hpp"
 #include "comm/pulse.hpp"
 #include "comm/status_exchange.hpp"
@@ -70,6 +71,14 @@ public:
   /// Where a verdict is written to: once this job holds the folder.
   void set_folder(const std::string& folder);
 
+  /// @param host  of the rank to blame; empty: there is none
+  using HearOfHang = std::function<void(const Hang& hang, const std::string& host)>;
+
+  /// From now on a hang ends the job with `code`, and is told to `hear` too, beside standard error: for work
+  /// whose outcome somebody else than a run folder keeps. `hear` is called from any thread, in rare cases on
+  /// several ranks, and has half a second. The last call counts.
+  void hear_of_hangs(ExitCode code, HearOfHang hear);
+
   /// From now on its thread also asks `fault`, every second or more often, what failed that no call reports:
   /// a sentence ends the job with exit code 10. Whenever it ends the job, it calls `abort`, so that what runs
   /// on a device stops too; that may hang. Both are called from its thread or one that it starts; one at a
@@ -94,6 +103,11 @@ private:
     std::string reason;
     std::chrono::steady_clock::time_point at;
   };
+  /// Of hangs.
+  struct Hearer {
+    ExitCode code = ExitCode::rank_failed;
+    HearOfHang hear;
+  };
 
   void drop_exchange();
   void watch(const std::stop_token& stop);
@@ -109,6 +123,7 @@ private:
   [[noreturn]] void end_hung(const Hang& hang);
   [[noreturn]] void end_failed();
   std::string folder() const;
+  Hearer hearer() const;
   std::string host_of(int rank) const;
 
   Pulse pulse_;
@@ -122,6 +137,7 @@ private:
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_;
   std::string folder_;
+  Hearer hearer_;
   std::optional<Failure> failure_;  // on its way to main
   std::unique_ptr<StatusExchange> exchange_;
   std::mutex charge_mutex_;                            // held while one of them is called

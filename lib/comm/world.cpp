@@ -167,6 +167,11 @@ std::unique_ptr<World> World::first(int ranks) const {
   return std::unique_ptr<World>(new World(*this, std::move(part)));
 }
 
+std::unique_ptr<World> World::part(int color) const {
+  expects(node_ && color >= 0);
+  return std::unique_ptr<World>(new World(*this, split(world_, color, rank_)));
+}
+
 World::~World() {
   if (std::uncaught_exceptions() > 0) {
     node_.release();

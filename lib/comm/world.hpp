@@ -48,6 +48,11 @@ public:
   /// the caller turns a SharedError of the part into an Error. Collective; after set_layout.
   std::unique_ptr<World> first(int ranks) const;
 
+  /// The ranks that give the same color as worlds of their own, otherwise as first(). Waits in a part are not
+  /// known to this world's watchdog: the caller tells it. Collective; after set_layout.
+  /// @param color  not negative
+  std::unique_ptr<World> part(int color) const;
+
   /// The same ranks, for a thread that works beside the main one. Its collective calls meet those of the
   /// other ranks' duplicates, and look for them now and then instead of spinning: the cores are for who
   /// computes. Its watchdog watches nothing; its signs of life are for whoever waits for that thread. An

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <unistd.h>
 #include <vector>
@@ -86,6 +87,17 @@ std::vector<std::string> environment_differences(const World& world) {
       differences.push_back(fmt::format("{} is not the same everywhere: {}", name, describe(values, hosts)));
   }
   return differences;
+}
+
+Facts option_facts(const std::string& text) {
+  Facts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t equals = line.find(" = ");
+    if (equals != std::string::npos)
+      facts.emplace_back("--" + line.substr(0, equals), line.substr(equals + 3));
+  }
+  return facts;
 }
 
 Facts build_facts() {

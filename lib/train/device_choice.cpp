@@ -123,18 +123,23 @@ DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<See
   return agreement;
 }
 
-DeviceChoice choose_device(const World& world, const std::string& asked) {
+std::vector<SeenGpus> gather_seen_gpus(const World& world, const std::string& asked) {
   SeenGpus mine;
   world.everywhere([&] { mine = look(world.host(), asked != "cpu"); });
   std::vector<SeenGpus> seen_by_rank;
   for (const std::string& text : world.gather(to_json(mine).dump())) seen_by_rank.push_back(seen_from(text));
+  return seen_by_rank;
+}
+
+DeviceChoice choose_device(const World& world, const std::string& asked) {
+  const std::vector<SeenGpus> seen_by_rank = gather_seen_gpus(world, asked);
   try {
     DeviceAgreement agreement = agree_on_devices(asked, seen_by_rank);
     // A program without CUDA was never meant for GPUs.
     if (asked == "auto" && !agreement.gpu_of_rank.front() && agreement.notice.empty() && has_cuda())
       agreement.notice = "notice: all ranks compute on the CPU: " + seen_by_rank.front().why_none;
-    return choice_of(agreement.gpu_of_rank[static_cast<size_t>(world.rank())], mine,
-                     std::move(agreement.notice));
+    const auto rank = static_cast<size_t>(world.rank());
+    return choice_of(agreement.gpu_of_rank[rank], seen_by_rank[rank], std::move(agreement.notice));
   } catch (const Error& error) {
     throw SharedError(error.what(), error.code());  // all ranks have seen the same
   }

@@ -40,6 +40,9 @@ struct DeviceAgreement {
 /// cannot be had everywhere
 DeviceAgreement agree_on_devices(const std::string& asked, const std::vector<SeenGpus>& seen_by_rank);
 
+/// What every rank sees, by rank; nothing is looked for with `cpu`. Collective. @throws SharedError
+std::vector<SeenGpus> gather_seen_gpus(const World& world, const std::string& asked);
+
 /// This rank's part of an agreement.
 struct DeviceChoice {
   std::optional<int> gpu;  ///< nothing: the CPU

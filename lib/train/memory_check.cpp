@@ -119,6 +119,13 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
   return ways;
 }
 
+MemoryDemand memory_demand(const World& world, const DeviceChoice& device, const MemoryEstimate& estimate,
+                           const std::optional<LibraryUse>& libraries) {
+  if (!device.gpu) return demand_of_cpu(world, estimate);
+  return demand_of_gpu(world, *device.gpu, estimate,
+                       libraries ? libraries->free_before : free_cuda_memory(*device.gpu));
+}
+
 MemoryEstimate check_memory(Console& console, const World& world, const DeviceChoice& device,
                             const TrainOptions& options, const Plan& plan, StateDivision division,
                             const std::optional<LibraryUse>& libraries) {
@@ -126,10 +133,7 @@ MemoryEstimate check_memory(Console& console, const World& world, const DeviceCh
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
   MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
   if (libraries) estimate.libraries = libraries->bytes;
-  const MemoryDemand mine =
-      device.gpu ? demand_of_gpu(world, *device.gpu, estimate,
-                                 libraries ? libraries->free_before : free_cuda_memory(*device.gpu))
-                 : demand_of_cpu(world, estimate);
+  const MemoryDemand mine = memory_demand(world, device, estimate, libraries);
   std::vector<MemoryDemand> demands;
   for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
   const MemoryUse use = tightest(demands);

@@ -57,6 +57,11 @@ struct LibraryUse {
   int64_t free_before = 0;  ///< bytes that were free before they were there
 };
 
+/// What a rank that computes there needs, and what it may draw from: on the CPU the host's memory, on a GPU
+/// the GPU's own.
+MemoryDemand memory_demand(const World& world, const DeviceChoice& device, const MemoryEstimate& estimate,
+                           const std::optional<LibraryUse>& libraries = {});
+
 /// Before anything is written or allocated: says what the ranks need and may have. Returns what this rank
 /// needs. Collective.
 /// @param libraries  for GPUs once more, when that is known

@@ -121,6 +121,8 @@ void validate_options(const TrainOptions& options) {
   validate(options.timeout == 0 || options.timeout >= 1,
            "--timeout {}: use at least 1 second, since less ends healthy jobs; 0 never ends one",
            options.timeout);
+  validate(options.slow_node == 0 || (options.slow_node >= 1.5 && options.slow_node <= 1e6),
+           "--slow-node {}: use 0 (off) or a number from 1.5 on", options.slow_node);
   validate_number("bucket-mb", options.bucket_mb, 0.0, 1e6);
   validate(!options.data.empty(), "--data: name a dataset's folder");
   validate(!options.out.empty(), "--out: name a folder for the run");

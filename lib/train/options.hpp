@@ -74,6 +74,7 @@ struct TrainOptions {
   std::string memory_check = "refuse";
   double time_limit = 0.0;  ///< seconds after its start by which it stops; 0: the end of the batch job
   double timeout = 300.0;   ///< seconds without progress until the job is ended; 0: never
+  double slow_node = 4.0;   ///< times the median's time, of --preflight; 0: none is too slow
   std::string node_layout;
   double bucket_mb = 4.0;
 

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 namespace gpt {
 namespace {
@@ -29,18 +28,6 @@ void resolve_vocabulary(GptConfig& model, const Dataset& dataset) {
   validate(model.vocabulary >= vocabulary,
            "--vocab {} is smaller than the {} tokens of dataset {}: use {} or more, or leave it out",
            model.vocabulary, vocabulary, dataset.folder(), vocabulary);
-}
-
-/// Each line of an ini text as a fact of its own, so that a difference names the option.
-Facts option_facts(const std::string& text) {
-  Facts facts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t equals = line.find(" = ");
-    if (equals != std::string::npos)
-      facts.emplace_back("--" + line.substr(0, equals), line.substr(equals + 3));
-  }
-  return facts;
 }
 
 std::vector<std::string> changed_options(const std::string& stored, const std::string& now) {
