@@ -194,7 +194,7 @@ Precision make_precision(const std::string& name, const gpt::CheckpointHeader& h
   if (name != "auto") return {.type = gpt::precision_named(name)};
   const gpt::TrainOptions trained = gpt::layered_options({}, header.configuration);
   Precision precision{.type = trained.matrix_type(), .rounding = trained.weight_rounding()};
-  precision.rounding.step = header.step;
+  precision.rounding.step = header.last_update;
   return precision;
 }
 

@@ -31,6 +31,7 @@ struct Entry {
   /// run: what is trained, taken over from a checkpoint. machine: where and how, not taken over. once: asked
   /// of one start alone, not kept in config.ini either.
   enum class Scope { run, machine, once } scope = Scope::run;
+  const char* word = nullptr;  // of a whole number from 0 on: stands for TrainOptions::by_cost
 };
 
 std::vector<Entry> entries(TrainOptions& o) {
@@ -77,13 +78,20 @@ std::vector<Entry> entries(TrainOptions& o) {
 
       {logs, "eval-every", &o.eval_every, "steps between validations; 0: never"},
       {logs, "eval-windows", &o.eval_windows, "validation windows, evenly spaced; 0: all"},
-      {logs, "save-every", &o.save_every, "steps between checkpoints, and one at the end; 0: none at all"},
+      {logs, "save-every", &o.save_every,
+       "steps between checkpoints, and one at the end; 0: none at all; auto: by their cost and --mtbf",
+       Entry::Scope::run, "auto"},
+      {logs, "mtbf", &o.mtbf, "time between failures of the whole job, as 12h, for --save-every auto",
+       Entry::Scope::machine},
       {logs, "keep", &o.keep, "newest checkpoints that are kept"},
       {logs, "save", &o.save, "async: training goes on while a checkpoint is written; sync: it waits",
        Entry::Scope::machine},
       {logs, "verify-saves", &o.verify_saves, "read each checkpoint back before older ones are deleted",
        Entry::Scope::machine},
       {logs, "save-failures", &o.save_failures, "saves that may fail in a row: the last of them ends the run",
+       Entry::Scope::machine},
+      {logs, "check-replicas", &o.check_replicas,
+       "steps between comparisons of the ranks' weights, also before each save; 0: never",
        Entry::Scope::machine},
       {logs, "log-every", &o.log_every, "steps between printed lines; 0: none. log.jsonl has every step"},
       {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/",
@@ -156,6 +164,16 @@ void assign_number(const Entry& entry, const std::string& text, Number& target) 
                                             : "a whole number that fits into 64 bits");
 }
 
+/// Those with a word have no other negative values.
+void assign_count(const Entry& entry, const std::string& text, int64_t& target) {
+  if (text == entry.word) {
+    target = TrainOptions::by_cost;
+    return;
+  }
+  assign_number(entry, text, target);
+  validate(target >= 0, "--{} {}: use a whole number from 0 on, or {}", entry.name, text, entry.word);
+}
+
 void assign(const Entry& entry, const std::string& text) {
   std::visit(
       [&](auto* target) {
@@ -165,6 +183,11 @@ void assign(const Entry& entry, const std::string& text) {
         } else if constexpr (std::is_same_v<T, bool>) {
           validate(text == "true" || text == "false", "--{} {}: use true or false", entry.name, text);
           *target = text == "true";
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          if (entry.word != nullptr)
+            assign_count(entry, text, *target);
+          else
+            assign_number(entry, text, *target);
         } else {
           assign_number(entry, text, *target);
         }
@@ -173,6 +196,9 @@ void assign(const Entry& entry, const std::string& text) {
 }
 
 std::string value_text(const Entry& entry) {
+  if (const auto* count = std::get_if<int64_t*>(&entry.field);
+      entry.word != nullptr && count != nullptr && **count == TrainOptions::by_cost)
+    return entry.word;
   return std::visit([](const auto* value) { return fmt::format("{}", *value); }, entry.field);
 }
 

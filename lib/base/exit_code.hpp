@@ -12,7 +12,7 @@ enum class ExitCode : int {
   rank_failed = 10,    ///< a rank, node or network failed or hung
   damaged = 11,        ///< a dataset or checkpoint is damaged
   saving_failed = 12,  ///< a checkpoint could not be saved
-  bad_numbers = 13,    ///< loss, gradients or logits are not finite
+  bad_numbers = 13,    ///< loss, gradients or logits are not finite, or weights differ between ranks
   preflight = 14,      ///< the preflight check refused this machine, or its GPUs do not fit the job
 };
 

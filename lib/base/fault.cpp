@@ -188,7 +188,7 @@ void pass_fault_point(std::string_view name) {
 bool pass_value_point(std::string_view name) {
   const std::optional<Fault> due = find_due(name);
   if (due) act(*due);
-  return due && due->action == "nan";
+  return due && (due->action == "nan" || due->action == "flip");
 }
 
 FileFault pass_file_point(std::string_view name) {

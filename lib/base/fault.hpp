@@ -69,8 +69,8 @@ inline void fault_point(std::string_view name) {
     pass_fault_point(name);
 }
 
-/// The same where values can be spoiled: true when the action is `nan`, for the caller to make one of its
-/// values not a number.
+/// The same where values can be spoiled: true when the action is `nan` or `flip`, for the caller to make one
+/// of its values not a number, or to change a bit of it.
 bool pass_value_point(std::string_view name);
 inline bool value_point(std::string_view name) { return faults_armed && pass_value_point(name); }
 

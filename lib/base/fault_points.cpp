@@ -35,6 +35,7 @@ const std::vector<Point>& points() {
       {"backward", {training}},
       {"gradients", {training}, {"nan"}},
       {"update", {training}},
+      {"weights", {training}, {"flip"}},
       {"eval", {training}},
       {"save", {training}},
       {"save.copy", {training, bench}},

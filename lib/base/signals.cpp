@@ -54,7 +54,8 @@ void handle(int number) {
   const std::string* const told = job_ends_where;
   const bool job_ends = ends && told != nullptr && access(told->c_str(), F_OK) == 0;
   if (!takes_requests || job_ends || (ends && asked_to_end.test_and_set())) return end_by(number);
-  if (const LastWords* const words = answer; first && words != nullptr) write_unless_told(*words);
+  const LastWords* const words = answer;
+  if (first && number != SIGTERM && words != nullptr) write_unless_told(*words);
 }
 
 /// A thread's, as long as it lives; nothing where somebody else has given it one.
@@ -118,6 +119,10 @@ void refuse_stop_requests() {
   takes_requests = false;
   for (const int number : {SIGUSR1, SIGUSR2}) install(number, SIG_DFL);
   if (asked != 0) end_by(asked);
+}
+
+void answer_to_sigterm() {
+  if (const LastWords* const words = answer; words != nullptr && asked == SIGTERM) write_unless_told(*words);
 }
 
 void end_at_once_where(std::string told) { job_ends_where = new std::string(std::move(told)); }

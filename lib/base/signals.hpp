@@ -32,7 +32,12 @@ void use_signal_stack();
 /// @param told  a file; where it exists, somebody has said why already, and nothing more is said
 void say_before_signals_end_it(std::string line, std::string told);
 
-/// While it lives, a line is written to standard error when a signal asks to stop. One at a time.
+/// The ranks have agreed to stop: what AnswerToStop holds is written where SIGTERM has asked this process.
+/// Not before, since launchers send that one, too, to end a job that has lost a rank.
+void answer_to_sigterm();
+
+/// While it lives, a line is written to standard error when a signal asks to stop: at once, but after SIGTERM
+/// by answer_to_sigterm(). One at a time.
 class AnswerToStop {
 public:
   /// @param line  empty: none

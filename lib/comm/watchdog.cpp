@@ -167,12 +167,12 @@ void Watchdog::end_unwinding() {
   failure_.reset();
 }
 
-void Watchdog::write_verdict(const std::exception& error) {
+void Watchdog::write_verdict(const std::exception& error, const std::optional<RankStatus>& where) {
   const std::string folder = this->folder();
   if (folder.empty()) return;
   const auto* shared = size_ > 1 ? dynamic_cast<const SharedError*>(&error) : nullptr;
   const std::optional<int> rank = shared != nullptr ? shared->rank() : rank_;
-  const RankStatus at = pulse_.status();
+  const RankStatus at = where.value_or(pulse_.status());
   gpt::write_verdict(folder, {.exit_code = exit_code_of(error),
                               .rank = rank,
                               .host = rank ? host_of(*rank) : "",

@@ -95,7 +95,8 @@ public:
   void end_unwinding();
 
   /// Writes the verdict, if the folder is known and there is none: on the rank that had the error.
-  void write_verdict(const std::exception& error);
+  /// @param where  the thread stands that had it; nothing: where the main one does
+  void write_verdict(const std::exception& error, const std::optional<RankStatus>& where = {});
 
 private:
   struct Failure {

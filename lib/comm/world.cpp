@@ -279,24 +279,24 @@ void World::barrier() const {
   wait_patiently(request);
 }
 
-int World::fail(const std::exception& error) const {
+int World::fail(const std::exception& error, const std::optional<RankStatus>& at) const {
   const int code = exit_code_of(error);
   const bool shared = dynamic_cast<const SharedError*>(&error) != nullptr;
   if (shared || size_ == 1) {
     watchdog_->end_unwinding();
     if (!is_root()) return code;
     print_error(program_, error.what());
-    watchdog_->write_verdict(error);
+    watchdog_->write_verdict(error, at);
     return code;
   }
-  end_alone(error);
+  end_alone(error, at);
 }
 
-void World::end_alone(const std::exception& error) const {
+void World::end_alone(const std::exception& error, const std::optional<RankStatus>& at) const {
   const int code = exit_code_of(error);
   end_job(code, [&] {
     print_error(program_, fmt::format("rank {} on {}: {}", rank_, host_, error.what()));
-    watchdog_->write_verdict(error);
+    watchdog_->write_verdict(error, at);
   });
 }
 

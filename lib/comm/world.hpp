@@ -105,13 +105,14 @@ public:
   /// For `main`'s catch: prints the error and returns its exit code when all ranks hold it (see everywhere);
   /// otherwise prints it with rank and host and ends all ranks. Either way it is the run folder's
   /// verdict, unless there is one.
-  int fail(const std::exception& error) const;
+  /// @param at  where the thread stands that had it; nothing: where the main one does
+  int fail(const std::exception& error, const std::optional<RankStatus>& at = {}) const;
 
 private:
   World(const World& whole, CommHandle part);
   void split_nodes(const std::vector<int>& node_of_rank);
   std::vector<int> gather_codes(int code) const;
-  [[noreturn]] void end_alone(const std::exception& error) const;
+  [[noreturn]] void end_alone(const std::exception& error, const std::optional<RankStatus>& at = {}) const;
 
   std::string program_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -31,12 +31,14 @@ struct Dropout {
 
 /// Scalars that a step's operations pass on without the host: one f64 tensor of shape (StepScalar::count).
 /// Those before own_loss are summed over the ranks: the loss, and votes, of how many ranks say so. own_loss
-/// is this rank's part of loss_sum.
+/// is this rank's part of loss_sum, own_squares the sum of squares of the vectors in its gradients.
 enum class StepScalar : int {
   loss_sum,
   stop_votes,
   save_votes,
+  due_votes,
   own_loss,
+  own_squares,
   grad_norm,
   clip_scale,
   accepted,

@@ -19,8 +19,9 @@ namespace gpt {
 struct CheckpointHeader {
   static constexpr int64_t format = 3;
 
-  int64_t step = 0;            ///< optimizer steps done
-  int64_t cursor = 0;          ///< windows consumed per lane
+  int64_t step = 0;         ///< steps done
+  int64_t last_update = 0;  ///< of them the last that the optimizer took: its draws have rounded the weights
+  int64_t cursor = 0;       ///< windows consumed per lane
   std::vector<Range> skipped;  ///< windows of each lane passed over, which the cursor does not count (Lanes)
   uint64_t run_id = 0;
   int64_t branch = 0;        ///< grows when a run resumes from a file that is not its newest
@@ -49,13 +50,16 @@ std::string checkpoint_name(int64_t step);
 
 /// Writes all ranks' state as one file (docs/checkpoint-format.md) under `folder`: partial name, parallel
 /// slabs, fsync, commit record, rename, fsync of the folder. A file with the final name is whole; an existing
-/// one gets a second name and keeps its own until the new file takes it. Collective; every rank's
-/// tensors hold its checkpoint_part at least, and it writes that.
+/// one gets a second name and keeps its own until the new file takes it. Partial files of earlier saves are
+/// removed: the caller's job has the folder to itself, and no other save open there. Collective; every
+/// rank's tensors hold its checkpoint_part at least, and it writes that.
+/// @param confirm  called by the root before the commit; throws Error if it must not be
 /// @throws SharedError(saving_failed) on all ranks, the partial file removed, when any rank could not write
 /// @throws Error(saving_failed) on the ranks that failed inside a collective call of HDF5 (opening, closing):
 ///         others may wait in it for ever, so the job must end (World::fail)
-void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
-                     const std::vector<StateTensor>& state, const World& world);
+void save_checkpoint(
+    const std::string& folder, const CheckpointHeader& header, const Layout& layout,
+    const std::vector<StateTensor>& state, const World& world, const std::function<void()>& confirm = [] {});
 
 /// Reads back what save_checkpoint wrote, from the disk as far as the system lets go of its copy in memory,
 /// and compares it with its checksums: every rank what it wrote itself, rank 0 also the rest of the file.

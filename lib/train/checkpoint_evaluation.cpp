@@ -6,10 +6,11 @@
 
 namespace gpt {
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
-                                     const TrainOptions& options, const std::string& file, int64_t step) {
+                                     const TrainOptions& options, const std::string& file,
+                                     int64_t last_update) {
   const Layout layout(options.model);
   WeightRounding rounding = options.weight_rounding();
-  rounding.step = step;
+  rounding.step = last_update;
   const std::unique_ptr<Queue> queue = device.make_queue();
   std::optional<ReadWeights> weights;
   std::optional<Evaluator> evaluator;

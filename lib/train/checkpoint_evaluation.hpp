@@ -17,8 +17,9 @@ struct EvaluationResult {
 };
 
 /// Loss of a checkpoint over the dataset's validation windows. Collective; writes nothing.
-/// @param step  at which it was saved
+/// @param last_update  of the checkpoint
 EvaluationResult evaluate_checkpoint(const World& world, Device& device, Comm& comm, Dataset& dataset,
-                                     const TrainOptions& options, const std::string& file, int64_t step);
+                                     const TrainOptions& options, const std::string& file,
+                                     int64_t last_update);
 
 }  // namespace gpt

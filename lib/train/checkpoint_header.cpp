@@ -82,6 +82,14 @@ int64_t at_least(const H5File& file, const std::string& name, int64_t least) {
   return value;
 }
 
+/// Files of older programs do not have it, nor what would make it another step in most of them.
+int64_t read_last_update(const H5File& file, int64_t step) {
+  const int64_t update = file.find_integer("last_update").value_or(step);
+  validate(update >= 0 && update <= step, ExitCode::damaged, "{}@last_update: {} is no step up to {}",
+           file.path(), update, step);
+  return update;
+}
+
 /// To a length that does not tell on how many ranks the file was written: its size is a function of the
 /// model.
 std::string padded(const std::string& text) {
@@ -101,6 +109,7 @@ void write_structure(H5File& file, const CheckpointHeader& header, const Layout&
                      const std::vector<StateTensor>& state) {
   file.set_attribute("format", CheckpointHeader::format);
   file.set_attribute("step", header.step);
+  file.set_attribute("last_update", header.last_update);
   file.set_attribute("cursor", header.cursor);
   file.set_attribute("run_id", to_hex(header.run_id));
   file.set_attribute("branch", header.branch);
@@ -139,6 +148,7 @@ CheckpointHeader parse_header(const H5File& file) {
            format, CheckpointHeader::format);
   CheckpointHeader header;
   header.step = at_least(file, "step", 0);
+  header.last_update = read_last_update(file, header.step);
   header.cursor = at_least(file, "cursor", 0);
   header.skipped = read_ranges(file);
   header.run_id = read_hex(file, "run_id");

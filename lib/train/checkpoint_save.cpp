@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <unistd.h>
 
@@ -18,14 +19,15 @@ namespace {
 class Save {
 public:
   Save(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
-       const std::vector<StateTensor>& state, const World& world)
+       const std::vector<StateTensor>& state, const World& world, const std::function<void()>& confirm)
       : folder_(folder),
         path_(folder + "/" + checkpoint_name(header.step)),
         partial_(path_ + ".partial"),
         header_(header),
         layout_(layout),
         state_(state),
-        world_(world) {}
+        world_(world),
+        confirm_(confirm) {}
 
   void run() {
     try {
@@ -67,7 +69,8 @@ private:
   /// and a full disk meets an ordinary error instead of a collective one.
   void prepare() {
     make_folder(folder_);
-    set_aside(partial_);
+    remove_partial_saves(folder_);
+    set_aside(partial_);  // a folder of that name, say
     created_ = true;
     {
       // HDF5 1.10 crashes at the end of the program after a file that it could not finish: an error gives the
@@ -143,8 +146,19 @@ private:
     world_.watchdog().tick();
   }
 
+  /// Of a folder that is another job's the names are, too.
+  void confirm() {
+    try {
+      confirm_();
+    } catch (...) {
+      created_ = false;
+      throw;
+    }
+  }
+
   void commit() {
     const FileFault fault = file_point("save.commit");
+    confirm();
     const CommitRecord record{.step = header_.step,
                               .run_id = header_.run_id,
                               .branch = header_.branch,
@@ -153,6 +167,7 @@ private:
                               .digest = digest_of_rest(partial_, end_, extents_),
                               .extents = extents_};
     write_synced(partial_, end_, encode_commit_record(record), fault);
+    confirm();
     publish_checkpoint(partial_, path_);
   }
 
@@ -163,6 +178,7 @@ private:
   const Layout& layout_;
   const std::vector<StateTensor>& state_;
   const World& world_;
+  const std::function<void()>& confirm_;
 
   // Known to the root.
   bool created_ = false;
@@ -192,13 +208,14 @@ void verify_saved(const std::string& file, const Layout& layout, const std::vect
 }
 
 void save_checkpoint(const std::string& folder, const CheckpointHeader& header, const Layout& layout,
-                     const std::vector<StateTensor>& state, const World& world) {
+                     const std::vector<StateTensor>& state, const World& world,
+                     const std::function<void()>& confirm) {
   const Range part = checkpoint_part(layout, world.size(), world.rank());
   for (const StateTensor& tensor : state) {
     expects(!tensor.name.empty() && tensor.first <= part.begin);
     expects(tensor.first + tensor.data.size() >= part.end);
   }
-  Save(folder, header, layout, state, world).run();
+  Save(folder, header, layout, state, world, confirm).run();
 }
 
 }  // namespace gpt

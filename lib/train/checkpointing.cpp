@@ -1,7 +1,7 @@
 #include "train/checkpointing.hpp"
 
 #include "base/error.hpp"
-#include "base/stopwatch.hpp"
+#include "train/duration.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,7 +23,9 @@ Checkpointing::Checkpointing(const World& world, Console& console, const TrainOp
       saved_(std::move(saved)),
       saved_step_(saved_step),
       longest_(static_cast<double>(bytes) / slow_disk),
-      saver_(std::move(saver)) {}
+      saver_(std::move(saver)) {
+  if (options.save_every == TrainOptions::by_cost) interval_.emplace(parse_duration(options.mtbf).value());
+}
 
 void Checkpointing::attach(const RunFolder* folder, Journal* journal) {
   folder_ = folder;
@@ -35,11 +37,14 @@ void Checkpointing::begin(const CheckpointHeader& header, const std::vector<Devi
   hear();
   const Stopwatch watch;
   world_.watchdog().enter(Phase::save, header.step);
-  if (!holds_folder(header.step)) return;
-  saver_->begin(header, states, compute);
-  stall_ = watch.seconds();
-  if (options_.save == "async") return;
-  hear();
+  if (holds_folder(header.step)) {
+    saver_->begin(header, states, compute, [folder = folder_] {
+      if (folder != nullptr) folder->confirm();
+    });
+    stall_ = watch.seconds();
+    if (options_.save == "sync") hear();
+  }
+  since_save_ = {};
 }
 
 /// A job that stood still for a minute may have lost its folder to another: then it ends, before anything is
@@ -65,6 +70,26 @@ void Checkpointing::protect(Queue& compute) {
   if (saver_ && saver_->under_way()) saver_->protect(compute);
 }
 
+void Checkpointing::took_step(double seconds) {
+  if (interval_) interval_->took_step(seconds, is_writing());
+}
+
+bool Checkpointing::is_due() const {
+  return world_.is_root() && interval_ && !is_writing() && since_save_.seconds() >= interval_->seconds();
+}
+
+/// What this save has cost decides when the next one is due.
+void Checkpointing::measure(const SaveEnd& end) {
+  interval_->took_save(stall_, stall_ + end.seconds + end.verifying);
+  if (journal_ != nullptr)
+    journal_->save_interval(end.step, interval_->seconds(), interval_->cost(), interval_->mtbf());
+  if (saves_ == 0)
+    console_.say(
+        fmt::format("checkpoints every {:.3g} s: one delays training by {:.3g} s, and failures are "
+                    "{} apart (--mtbf)",
+                    interval_->seconds(), interval_->cost(), options_.mtbf));
+}
+
 bool Checkpointing::has_news() const { return world_.is_root() && saver_ && saver_->has_ended(); }
 
 void Checkpointing::hear() {
@@ -80,6 +105,7 @@ void Checkpointing::take(const SaveEnd& end) {
   report(end);
   if (end.failure.empty()) {
     const double seconds = end.seconds + end.verifying;
+    if (interval_) measure(end);
     longest_ = saves_ == 0 ? seconds : std::max(longest_, seconds);
     ++saves_;
     saved_ = end.file;
@@ -91,10 +117,7 @@ void Checkpointing::take(const SaveEnd& end) {
     throw SharedError(end.failure, ExitCode::saving_failed, end.rank);
 }
 
-double Checkpointing::next_save() const {
-  const bool another_first = saver_ && saver_->under_way() && !saver_->has_ended();
-  return another_first ? 2 * longest_ : longest_;
-}
+double Checkpointing::next_save() const { return is_writing() ? 2 * longest_ : longest_; }
 
 void Checkpointing::settle() noexcept try { hear(); } catch (const std::exception&) {
   // Said, as far as it can be; the other error is on its way.

@@ -1,15 +1,18 @@
 #pragma once
 
+#include "base/stopwatch.hpp"
 #include "comm/world.hpp"
 #include "train/console.hpp"
 #include "train/journal.hpp"
 #include "train/options.hpp"
 #include "train/run_folder.hpp"
+#include "train/save_interval.hpp"
 #include "train/saver.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,12 @@ public:
   /// Work given to `compute` from now on may change the state.
   void protect(Queue& compute);
 
+  /// A step of training took so many seconds.
+  void took_step(double seconds);
+
+  /// With `--save-every auto`: it is time for the next save. The root's to say.
+  bool is_due() const;
+
   /// There is something to hear, and no rank will wait long for it: the root's to say.
   bool has_news() const;
 
@@ -54,7 +63,9 @@ public:
   int64_t saved_step() const { return saved_step_; }
 
 private:
+  bool is_writing() const { return saver_ && saver_->under_way() && !saver_->has_ended(); }
   bool holds_folder(int64_t step);
+  void measure(const SaveEnd& end);
   void take(const SaveEnd& end);
   void report(const SaveEnd& end);
 
@@ -64,10 +75,12 @@ private:
   const int64_t steps_;
   std::string saved_;
   int64_t saved_step_;
-  int64_t failures_ = 0;  // in a row
-  double stall_ = 0.0;    // of the save under way
-  int64_t saves_ = 0;     // that succeeded
-  double longest_;        // of them, seconds
+  int64_t failures_ = 0;                  // in a row
+  double stall_ = 0.0;                    // of the save under way
+  int64_t saves_ = 0;                     // that succeeded
+  double longest_;                        // of them, seconds
+  std::optional<SaveInterval> interval_;  // with --save-every auto
+  Stopwatch since_save_;                  // since training went on after the last one had begun
   const RunFolder* folder_ = nullptr;
   Journal* journal_ = nullptr;
   std::unique_ptr<Saver> saver_;

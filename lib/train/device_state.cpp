@@ -79,9 +79,12 @@ void SavedParts::gather(const DeviceState& state, Tensor saved, Queue& compute) 
   }
 }
 
-int64_t SavedSize::bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const {
-  const int64_t parts = states * checkpoint_part(layout, ranks, rank).size();
-  return (parts + (gathers ? buckets.largest() : 0)) * size_of(DType::f32);
+int64_t SavedSize::copied(const Layout& layout, int ranks, int rank) const {
+  return states * checkpoint_part(layout, ranks, rank).size() * size_of(DType::f32);
+}
+
+int64_t SavedSize::gathered(const Buckets& buckets) const {
+  return gathers ? buckets.largest() * size_of(DType::f32) : 0;
 }
 
 }  // namespace gpt

@@ -36,12 +36,15 @@ void load_device_state(
     const std::string& file, const Layout& layout, const std::vector<DeviceState>& states, Queue& queue,
     const std::function<void()>& tick = [] {});
 
-/// What saving takes on a rank beside the state.
+/// What saving takes on a rank beside the state, in bytes.
 struct SavedSize {
   int64_t states = 0;    ///< flat tensors
   bool gathers = false;  ///< any of them is shared out
 
-  int64_t bytes(const Layout& layout, const Buckets& buckets, int ranks, int rank) const;
+  /// Of the host's memory.
+  int64_t copied(const Layout& layout, int ranks, int rank) const;
+  /// Of the device's.
+  int64_t gathered(const Buckets& buckets) const;
 };
 
 /// Host copies of what this rank writes into a checkpoint: what save_checkpoint works on. Their memory, which

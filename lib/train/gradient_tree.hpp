@@ -19,6 +19,9 @@ public:
   /// What it takes beside `gradients`.
   int64_t bytes() const { return static_cast<int64_t>(buffers_.size()) * gradients_.bytes(); }
 
+  /// That subtrees() returns for a bucket, at most.
+  int64_t most_subtrees() const { return std::ssize(buffers_) + 1; }
+
   /// `gradients` hold the next leaf's, which is not the last: they are taken over, and may be overwritten.
   void take_leaf(Queue& compute);
 

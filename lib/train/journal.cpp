@@ -161,6 +161,24 @@ void Journal::save(const SaveEnd& end, double stall) {
           {"verify_seconds", end.verifying}}});
 }
 
+void Journal::save_interval(int64_t step, double seconds, double cost, double mtbf) {
+  write({{{"event", "save_interval"},
+          {"attempt", attempt_},
+          {"step", step},
+          {"seconds", seconds},
+          {"cost_seconds", cost},
+          {"mtbf_seconds", mtbf}}});
+}
+
+void Journal::replicas(int64_t step, double seconds, const std::optional<ReplicaDifference>& difference) {
+  Line line{{{"event", "replicas"}, {"attempt", attempt_}, {"step", step}, {"seconds", seconds}}};
+  if (difference) {
+    line.object["parameter"] = difference->parameter;
+    line.object["ranks"] = difference->ranks;
+  }
+  write(line);
+}
+
 void Journal::bad_step(const BadStep& bad) {
   write({{{"event", "bad_step"},
           {"attempt", attempt_},
@@ -187,6 +205,7 @@ void Journal::memory(const MemoryEstimate& estimate) {
           {"activation_bytes", estimate.activations},
           {"scratch_bytes", estimate.scratch},
           {"library_bytes", estimate.libraries},
+          {"gathering_bytes", estimate.gathering},
           {"saving_bytes", estimate.saving}}});
 }
 

@@ -3,6 +3,7 @@
 #include "device/gpu_status.hpp"
 #include "train/append_file.hpp"
 #include "train/memory.hpp"
+#include "train/replica_check.hpp"
 #include "train/saver.hpp"
 #include "train/stragglers.hpp"
 
@@ -34,7 +35,7 @@ struct BadStep {
   std::string action;  ///< stop, skip, rollback
   double loss = 0.0;
   double grad_norm = 0.0;
-  std::vector<int> ranks;  ///< whose own loss is not finite
+  std::vector<int> ranks;  ///< whose own loss or gradients are not finite
   Range windows;           ///< of each lane, in its order from the start of training on
 };
 
@@ -63,7 +64,11 @@ public:
   void ranks(const IntervalTimes& times, const Stragglers& stragglers);
   /// @param stall  seconds that training stood still for it
   void save(const SaveEnd& end, double stall);
+  /// How often to save, by what saves have cost: all in seconds.
+  void save_interval(int64_t step, double seconds, double cost, double mtbf);
   void bad_step(const BadStep& bad);
+  /// The ranks' weights were compared in so many seconds. @param difference  nothing: they are alike
+  void replicas(int64_t step, double seconds, const std::optional<ReplicaDifference>& difference);
   /// The run goes on from that checkpoint: what the log says of later steps is void.
   void rollback(int64_t step, int64_t branch, const std::string& file);
   /// What the rank with the largest estimate needs.

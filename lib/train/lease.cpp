@@ -70,16 +70,7 @@ bool lock_lease(const FileHandle& file) {
 }  // namespace
 
 Lease::Lease(const std::string& folder) : folder_(folder), path_(folder + "/lease.json") {
-  std::string mine = folder_ + "/.lease-XXXXXX";
-  file_.reset(mkostemp(mine.data(), O_CLOEXEC));
-  validate(static_cast<bool>(file_), "cannot write into the run folder {}: {}", folder_, reason(errno));
-  try {
-    acquire(mine);
-  } catch (...) {
-    unlink(mine.c_str());
-    throw;
-  }
-  unlink(mine.c_str());
+  take(Other::judge);
   renewer_ = start_thread("renewing the lease of the run folder",
                           [this](const std::stop_token& stop) { keep_renewing(stop); });
 }
@@ -93,15 +84,31 @@ Lease::~Lease() {
   }
 }
 
-void Lease::acquire(const std::string& mine) {
+void Lease::take(Other other) {
+  std::string mine = folder_ + "/.lease-XXXXXX";
+  FileHandle file(mkostemp(mine.data(), O_CLOEXEC));
+  validate(static_cast<bool>(file), "cannot write into the run folder {}: {}", folder_, reason(errno));
+  try {
+    acquire(file, mine, other);
+  } catch (...) {
+    unlink(mine.c_str());
+    throw;
+  }
+  unlink(mine.c_str());
+  const std::lock_guard lock(mutex_);
+  file_ = std::move(file);
+}
+
+void Lease::acquire(const FileHandle& file, const std::string& mine, Other other) const {
   const LeaseHolder self = this_holder();
   const std::string text = to_json(self);
-  write_at(file_, mine, 0, std::as_bytes(std::span(text)), file_point("lease.write"));
-  fchmod(file_.get(), 0644);
+  write_at(file, mine, 0, std::as_bytes(std::span(text)), file_point("lease.write"));
+  fchmod(file.get(), 0644);
   // Each turn loses against another process at most; when many start at once, one of them holds it by then.
   for (int turn = 0; turn < longest_wait; ++turn) {
-    if (publish(mine)) return;
-    clear_way(mine, self);
+    if (publish(file, mine)) return;
+    validate(other == Other::judge, "another process has just taken the lease {}", path_);
+    clear_way(file, mine, self);
   }
   throw Error(
       fmt::format("the lease {} changes hands all the time: start one job at a time in a run folder", path_),
@@ -109,12 +116,12 @@ void Lease::acquire(const std::string& mine) {
 }
 
 /// Gives the finished lease its name, unless there is one.
-bool Lease::publish(const std::string& mine) const {
+bool Lease::publish(const FileHandle& file, const std::string& mine) const {
   if (link(mine.c_str(), path_.c_str()) == 0) return true;
   int failure = errno;
   if (failure != EEXIST) {
     // Some network file systems report a failure of a link that was made, others have no links.
-    if (status_of(file_, mine).st_nlink == 2) return true;
+    if (status_of(file, mine).st_nlink == 2) return true;
     failure = renameat2(AT_FDCWD, mine.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
   }
   validate(failure == 0 || failure == EEXIST, "cannot take the lease {}: {}", path_, reason(failure));
@@ -122,7 +129,7 @@ bool Lease::publish(const std::string& mine) const {
 }
 
 /// Removes a void lease. @throws Error(usage) if it is valid
-void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
+void Lease::clear_way(const FileHandle& file, const std::string& mine, const LeaseHolder& self) const {
   const FileHandle found = open_lease(path_);
   if (!found) {
     validate(errno == ENOENT, "cannot read the lease {}: {}", path_, reason(errno));
@@ -132,8 +139,8 @@ void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
   validate(S_ISREG(judged.st_mode), "the lease {} is not a regular file: move it out of the way", path_);
   const std::optional<LeaseHolder> holder = read_lease(found);
   // The age by the clock that stamped the lease: that of the file system, which may be another machine's.
-  futimens(file_.get(), nullptr);
-  const std::chrono::nanoseconds age = time_of(status_of(file_, mine)) - time_of(judged);
+  futimens(file.get(), nullptr);
+  const std::chrono::nanoseconds age = time_of(status_of(file, mine)) - time_of(judged);
   validate(is_void(holder, self, age),
            "run folder {} is in use by {}, which gave a sign of life {} s ago: wait until it ends or choose "
            "another "
@@ -154,21 +161,69 @@ void Lease::clear_way(const std::string& mine, const LeaseHolder& self) const {
 }
 
 bool Lease::is_held() const {
+  const std::lock_guard lock(mutex_);
   struct stat named {};
   return stat(path_.c_str(), &named) == 0 && same_file(named, status_of(file_, path_));
+}
+
+void Lease::confirm() {
+  if (!is_held()) {
+    const FileHandle found = open_lease(path_);
+    const int failure = errno;
+    if (found && !is_held()) refuse(read_lease(found));
+    validate(found || failure == ENOENT, ExitCode::failed, "cannot look at the lease {}: {}", path_,
+             reason(failure));
+    if (!found) recover();
+  }
+  const std::string failure = renew();
+  validate(failure.empty(), ExitCode::failed,
+           "{}: nothing is saved, since another job may have the folder soon", failure);
+  const std::lock_guard lock(mutex_);
+  expired_ = false;  // nobody has come meanwhile
+}
+
+/// Another file has the lease's name.
+void Lease::refuse(const std::optional<LeaseHolder>& holder) const {
+  validate(holder.has_value(), ExitCode::failed, "whose the lease {} is now cannot be read", path_);
+  throw Error(fmt::format("run folder {} was taken over by {}: this job stops", folder_, describe(holder)),
+              ExitCode::usage);
+}
+
+/// The lease's name is gone, and its folder with it, perhaps, for a moment.
+void Lease::recover() {
+  {
+    const std::lock_guard lock(mutex_);
+    validate(!expired_ && std::chrono::steady_clock::now() - renewed_ < life,
+             "the lease {} is gone, and this job gave no sign of life for {} s before: another may have used "
+             "the folder; this job stops",
+             path_, life.count());
+  }
+  struct stat folder {};
+  validate(stat(folder_.c_str(), &folder) == 0, ExitCode::failed, "cannot look at the run folder {}: {}",
+           folder_, reason(errno));
+  try {
+    take(Other::respect);
+  } catch (const Error& error) {
+    throw Error(error.what(), ExitCode::failed);  // who has it is told by the next look
+  }
 }
 
 std::string Lease::renew() {
   std::string problem;
   try {
-    int failure = file_point("lease.renew").error;
-    if (failure == 0 && futimens(file_.get(), nullptr) != 0) failure = errno;
+    const int failure = file_point("lease.renew").error;
     if (failure != 0) problem = reason(failure);
   } catch (const Error& error) {
     problem = error.what();
   }
   const std::lock_guard lock(mutex_);
-  if (problem.empty()) return failure_ = "";
+  if (problem.empty() && futimens(file_.get(), nullptr) != 0) problem = reason(errno);
+  if (problem.empty()) {
+    const auto now = std::chrono::steady_clock::now();
+    expired_ = expired_ || now - renewed_ >= life;
+    renewed_ = now;
+    return failure_ = "";
+  }
   if (failure_.empty()) failure_ = fmt::format("cannot renew the lease {}: {}", path_, problem);
   if (!noticed_) {
     noticed_ = true;

@@ -49,27 +49,39 @@ public:
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  /// False once another process has taken it over.
+  /// False once another process has taken it over, or as long as it cannot be seen.
   bool is_held() const;
+
+  /// Makes sure that nobody else holds the folder, and gives a sign of life. A lease that was deleted is
+  /// taken anew, unless it had expired before: then another job may have come and gone.
+  /// @throws Error(usage) naming the new holder if another process has it now, or may have had it
+  /// @throws Error(failed) if that cannot be told, or the lease not be renewed: later it may
+  void confirm();
 
   /// A sign of life now, beside those that the thread gives. Why it could not be given, since when: the first
   /// failure after the last success; empty if it was given.
   std::string renew();
 
-  const std::string& path() const { return path_; }
-
 private:
-  void acquire(const std::string& mine);
-  bool publish(const std::string& mine) const;
-  void clear_way(const std::string& mine, const LeaseHolder& self) const;
+  /// What to do about a lease that is there already.
+  enum class Other { judge, respect };
+
+  void take(Other other);
+  void acquire(const FileHandle& file, const std::string& mine, Other other) const;
+  bool publish(const FileHandle& file, const std::string& mine) const;
+  void clear_way(const FileHandle& file, const std::string& mine, const LeaseHolder& self) const;
+  [[noreturn]] void refuse(const std::optional<LeaseHolder>& holder) const;
+  void recover();
   void keep_renewing(const std::stop_token& stop);
 
   std::string folder_;
   std::string path_;
-  FileHandle file_;  // this lease's inode, whatever its name now
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  FileHandle file_;      // this lease's inode, whatever its name now
   std::string failure_;  // the first since the last renewal that succeeded
   bool noticed_ = false;
+  std::chrono::steady_clock::time_point renewed_ = std::chrono::steady_clock::now();
+  bool expired_ = false;  // once: there was no sign of life for as long as a lease lives
   std::jthread renewer_;
 };
 

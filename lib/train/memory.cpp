@@ -13,6 +13,7 @@ std::string readable_bytes(int64_t bytes) {
 
 std::string describe(const MemoryEstimate& estimate, int64_t elements) {
   const int64_t state = estimate.parameters + estimate.gradients + estimate.optimizer;
+  const int64_t saving = estimate.gathering + estimate.saving;
   return fmt::format(
       "{}: parameters {}, gradients {}, optimizer {} (together {:.2f} bytes a parameter), {}"
       "activations {}, scratch {}{}{}",
@@ -22,7 +23,7 @@ std::string describe(const MemoryEstimate& estimate, int64_t elements) {
       estimate.tree > 0 ? fmt::format("subtrees {}, ", readable_bytes(estimate.tree)) : "",
       readable_bytes(estimate.activations), readable_bytes(estimate.scratch),
       estimate.libraries > 0 ? fmt::format(", libraries {}", readable_bytes(estimate.libraries)) : "",
-      estimate.saving > 0 ? fmt::format(", while saving {}", readable_bytes(estimate.saving)) : "");
+      saving > 0 ? fmt::format(", while saving {}", readable_bytes(saving)) : "");
 }
 
 int64_t peak_memory() {

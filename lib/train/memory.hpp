@@ -16,10 +16,13 @@ struct MemoryEstimate {
   int64_t activations = 0;
   int64_t scratch = 0;    ///< working memory of operations
   int64_t libraries = 0;  ///< what they hold of a GPU by themselves (LibraryMemory); 0 until it is measured
-  int64_t saving = 0;     ///< only while a checkpoint is written
+  int64_t gathering = 0;  ///< what parts of other ranks come to before they are saved
+  int64_t saving = 0;     ///< copies that checkpoints are written from, in the host's memory always
 
-  int64_t total() const {
-    return parameters + gradients + optimizer + tree + activations + scratch + libraries + saving;
+  int64_t total() const { return on_device() + saving; }
+  /// Without what is in the host's memory where the device has its own.
+  int64_t on_device() const {
+    return parameters + gradients + optimizer + tree + activations + scratch + libraries + gathering;
   }
   bool operator==(const MemoryEstimate&) const = default;
 };

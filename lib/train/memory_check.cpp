@@ -27,21 +27,49 @@ std::string refusal(const MemoryUse& use, const std::vector<std::string>& demand
       describe(use), use.ranks.front(), demands[first], fmt::join(help, "; "));
 }
 
-MemoryDemand demand_of_cpu(const World& world, const MemoryEstimate& estimate) {
-  MemoryDemand demand{.bytes = estimate.total(), .pools = system_pools("/", world.host())};
+/// Of the host's memory.
+MemoryDemand demand_of_host(const World& world, int64_t bytes) {
+  MemoryDemand demand{.bytes = bytes, .pools = system_pools("/", world.host())};
   for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
     demand.pools.push_back(std::move(pool));
   return demand;
 }
 
-/// Of the GPU's own memory. What saving takes is the host's, of which machines with GPUs have much more.
+/// Of the GPU's own memory.
 MemoryDemand demand_of_gpu(const World& world, int index, const MemoryEstimate& estimate, int64_t available) {
   const CudaDeviceInfo gpu = visible_cuda_devices()[static_cast<size_t>(index)];
-  return {.bytes = estimate.total() - estimate.saving,
+  return {.bytes = estimate.on_device(),
           .pools = {{.key = gpu.uuid_text(),
                      .name = fmt::format("{} of rank {} on {}", gpu.name, world.rank(), world.host()),
                      .total = gpu.memory,
                      .available = available}}};
+}
+
+/// Of the demands of all ranks. Collective.
+MemoryUse tightest_of_all(const World& world, const MemoryDemand& mine) {
+  std::vector<MemoryDemand> demands;
+  for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
+  return tightest(demands);
+}
+
+/// On GPUs what is saved is copied to pinned memory of the host, which may be less than the GPUs have.
+std::string too_little_for_copies(const MemoryUse& use) {
+  return fmt::format(
+      "not enough memory of the host: {}, for the copies that checkpoints are written from. What helps: "
+      "free what others hold of it; give the job more memory; fewer ranks a node; --save-every 0 saves "
+      "nothing. If this is wrong, --memory-check warn starts all the same",
+      describe(use));
+}
+
+/// Says how near a use comes to its end.
+void say_fit(Console& console, const MemoryUse& use) {
+  constexpr double near = 0.9;
+  console.say((use.share() > near ? "warning: little memory is left: " : "memory: ") + describe(use));
+}
+
+void refuse_or_warn(Console& console, const TrainOptions& options, const std::string& message) {
+  if (options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
+  console.say("warning: " + message);
 }
 
 }  // namespace
@@ -133,22 +161,21 @@ MemoryEstimate check_memory(Console& console, const World& world, const DeviceCh
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
   MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
   if (libraries) estimate.libraries = libraries->bytes;
-  const MemoryDemand mine = memory_demand(world, device, estimate, libraries);
-  std::vector<MemoryDemand> demands;
-  for (const std::string& text : world.gather(to_text(mine))) demands.push_back(demand_from_text(text));
-  const MemoryUse use = tightest(demands);
+  if (device.gpu && options.saves()) {
+    const MemoryUse copies = tightest_of_all(world, demand_of_host(world, estimate.saving));
+    if (!copies.ranks.empty() && copies.fits()) say_fit(console, copies);
+    if (!copies.fits()) refuse_or_warn(console, options, world.broadcast(too_little_for_copies(copies)));
+  }
+  const MemoryUse use = tightest_of_all(world, memory_demand(world, device, estimate, libraries));
   const std::vector<std::string> needs = world.gather(describe(estimate, Layout(options.model).parameters()));
   if (use.ranks.empty()) return estimate;
   if (use.fits()) {
-    constexpr double near = 0.9;
-    console.say((use.share() > near ? "warning: little memory is left: " : "memory: ") + describe(use));
+    say_fit(console, use);
     return estimate;
   }
   const auto ways = ways_out(options, plan, place, threads, std::ssize(use.ranks), division);
   const std::vector<std::string> ways_of_ranks = world.gather(fmt::format("{}", fmt::join(ways, "; ")));
-  const std::string message = world.broadcast(refusal(use, needs, ways_of_ranks));
-  if (options.memory_check != "warn") throw SharedError(message, ExitCode::usage);
-  console.say("warning: " + message);
+  refuse_or_warn(console, options, world.broadcast(refusal(use, needs, ways_of_ranks)));
   return estimate;
 }
 

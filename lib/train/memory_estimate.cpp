@@ -92,7 +92,8 @@ MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, co
                                           recompute_named(options.recompute), true),
           .scratch = scratch_bytes(options, plan, threads) +
                      (options.device == "cuda" ? rounding_bytes(options, place) : 0),
-          .saving = options.save_every == 0 ? 0 : saved.bytes(layout, buckets, place.ranks, place.rank)};
+          .gathering = options.saves() ? saved.gathered(buckets) : 0,
+          .saving = options.saves() ? saved.copied(layout, place.ranks, place.rank) : 0};
 }
 
 }  // namespace gpt

@@ -4,6 +4,7 @@
 #include "comm/comm_plan.hpp"
 #include "model/recompute.hpp"
 #include "train/device_choice.hpp"
+#include "train/duration.hpp"
 #include "train/guard.hpp"
 
 #include <cmath>
@@ -93,7 +94,10 @@ void validate_options(const TrainOptions& options) {
   validate_number("clip", options.clip, 0.0, infinity);
   validate_count("eval-every", options.eval_every, 0);
   validate_count("eval-windows", options.eval_windows, 0);
-  validate_count("save-every", options.save_every, 0);
+  if (options.save_every != TrainOptions::by_cost) validate_count("save-every", options.save_every, 0);
+  validate(parse_duration(options.mtbf).value_or(0) >= 1 && *parse_duration(options.mtbf) <= 1e10,
+           "--mtbf {}: use a time from 1 second on, as 3600, 90m, 12h or 7d", options.mtbf);
+  validate_count("check-replicas", options.check_replicas, 0);
   validate_count("keep", options.keep, 1);
   validate_count("save-failures", options.save_failures, 1);
   on_bad_step_named(options.on_bad_step);

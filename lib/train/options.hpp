@@ -44,7 +44,9 @@ struct TrainOptions {
   // Evaluation, saving, logging; 0: never
   int64_t eval_every = 250;
   int64_t eval_windows = 200;  ///< 0: all
-  int64_t save_every = 250;
+  static constexpr int64_t by_cost = -1;
+  int64_t save_every = 250;  ///< by_cost: by what saves cost, and mtbf
+  std::string mtbf = "24h";  ///< mean time between failures of the job (parse_duration)
   int64_t keep = 3;
   std::string save = "async";  ///< async, sync: whether training goes on while a checkpoint is written
   bool verify_saves = true;
@@ -53,6 +55,7 @@ struct TrainOptions {
   int64_t sample_tokens = 200;
   bool log_samples = false;
   bool eval_only = false;
+  int64_t check_replicas = 0;  ///< steps between comparisons of the ranks' weights; 0: never
 
   // Bad steps
   std::string on_bad_step = "stop";
@@ -78,6 +81,7 @@ struct TrainOptions {
   std::string node_layout;
   double bucket_mb = 4.0;
 
+  bool saves() const { return save_every != 0; }
   bool cudnn_attention() const { return attention == "cudnn"; }
   DType matrix_type() const { return precision_named(precision); }
   /// Of the weights before any update.

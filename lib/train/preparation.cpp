@@ -51,8 +51,11 @@ void resume(PreparedRun& run, const OptionSource& source) {
   resolve_vocabulary(run.options.model, *run.dataset);
   validate_resume(header, source.from_text(header.configuration), run.options, run.dataset->manifest());
   run.comm_choice = header.comm_choice;
-  run.state = {
-      .step = header.step, .cursor = header.cursor, .skipped = header.skipped, .spikes = header.spikes};
+  run.state = {.step = header.step,
+               .last_update = header.last_update,
+               .cursor = header.cursor,
+               .skipped = header.skipped,
+               .spikes = header.spikes};
 }
 
 }  // namespace

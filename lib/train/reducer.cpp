@@ -25,6 +25,10 @@ Reducer::Reducer(const Layout& layout, Comm& comm, Device& device, Tensor gradie
       padding_(layout.padding()),
       tree_(tree),
       block_sums_(device, DType::f64, {ceil_div(layout.size(), Layout::block)}),
+      vectors_(buckets_.of_section(layout.vector_section())),
+      own_sums_(device, DType::f64,
+                {ceil_div(buckets_[vectors_].size(), Layout::block) *
+                 (tree == nullptr ? int64_t{1} : tree->most_subtrees())}),
       reduced_(device.make_event()),
       communication_(device) {
   if (parts_.sharded) gather_.emplace(buckets_, comm, device, *weights, communication_);
@@ -60,8 +64,21 @@ void Reducer::reduce(int64_t bucket) {
   const Tensor sum = gradients_.flat(buckets_[bucket]);
   const std::vector<Tensor> summands =
       tree_ != nullptr ? tree_->subtrees(buckets_[bucket], *compute_) : std::vector{sum};
+  if (bucket == vectors_ && comm_.size() > 1) square_own(summands);
   const Receivers receivers = parts_.sharded ? Receivers::owners : Receivers::all;
   communication_.start(*compute_, [&](Queue& queue) { comm_.sum(sum, summands, receivers, queue); });
+}
+
+/// Of what is not finite in a sum nobody can tell any more where it came from. To read all gradients once
+/// more would cost some percent of a step; the vectors are few, and backward carries what is not finite
+/// through those of all blocks before.
+void Reducer::square_own(const std::vector<Tensor>& summands) {
+  int64_t first = 0;
+  for (const Tensor& summand : summands) {
+    const int64_t blocks = ceil_div(summand.size(), Layout::block);
+    ops_.square_sums(own_sums_->flat({first, first + blocks}), summand, *compute_);
+    first += blocks;
+  }
 }
 
 void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
@@ -73,7 +90,13 @@ void Reducer::sum_over_ranks(Tensor data, Queue& compute) {
 void Reducer::finish(Tensor scalars, const StepLimits& limits, Queue& compute) {
   expects(compute_ == &compute);
   constexpr auto own = static_cast<int64_t>(StepScalar::own_loss);
-  if (tree_ == nullptr) compute.copy(scalars.flat({own, own + 1}), loss_of_micro(scalars));
+  const Tensor own_loss = scalars.flat({own, own + 1});
+  if (tree_ == nullptr)
+    compute.copy(own_loss, loss_of_micro(scalars));
+  else
+    ops_.sum_in_order(own_loss, tree_->losses(), compute);  // of this rank's leaves, until they are summed
+  constexpr auto squares = static_cast<int64_t>(StepScalar::own_squares);
+  if (comm_.size() > 1) ops_.sum_in_order(scalars.flat({squares, squares + 1}), own_sums_, compute);
   sum_over_ranks(scalars.flat({0, own}), compute);
   if (tree_ != nullptr) {
     const Tensor loss = tree_->losses();

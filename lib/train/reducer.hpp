@@ -42,8 +42,8 @@ public:
   void after_gradients(int64_t section) override;
 
   /// Sums the loss and the votes as well, waits for all buckets (on the queue, not on the host), and leaves
-  /// gradient norm, clip scale and verdict (accepted) in `scalars` (f64, StepScalar::count), where loss_sum
-  /// and votes are this rank's until then.
+  /// gradient norm, clip scale, verdict (accepted) and this rank's own loss and squares (of its vectors) in
+  /// `scalars` (f64, StepScalar::count), where loss_sum and votes are this rank's until then.
   void finish(Tensor scalars, const StepLimits& limits, Queue& compute);
 
   /// Calls step(ranges) for what this rank must update, in the order in which forward uses it, and starts to
@@ -68,6 +68,7 @@ private:
           OwnedParts parts, const Weights* weights, GradientTree* tree);
 
   void reduce(int64_t bucket);
+  void square_own(const std::vector<Tensor>& summands);
   void sum_over_ranks(Tensor data, Queue& compute);
   void sum_squares(Queue& compute);
 
@@ -80,6 +81,8 @@ private:
   GradientTree* const tree_;
   std::vector<int64_t> sections_missing_;  // of each bucket, in this micro-batch
   TensorBuffer block_sums_;                // f64, one for each block of the Layout
+  const int64_t vectors_;                  // their bucket
+  TensorBuffer own_sums_;  // f64, for its blocks in each summand of this rank, before the sums
   std::unique_ptr<Event> reduced_;
   std::optional<ParameterGather> gather_;
   CommunicationQueue communication_;  // its end comes before that of what it works on

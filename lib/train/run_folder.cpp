@@ -22,21 +22,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
 
 RunFolder::~RunFolder() = default;
 
-void RunFolder::confirm() const {
-  if (lease_->is_held()) {
-    const std::string failure = lease_->renew();
-    validate(failure.empty(), ExitCode::failed, "{}: this job stops before another takes the folder over",
-             failure);
-    return;
-  }
-  std::error_code error;
-  validate(std::filesystem::exists(path_, error), ExitCode::failed, "the run folder {} is gone", path_);
-  validate(std::filesystem::exists(lease_->path(), error), "the lease {} was deleted: this job stops",
-           lease_->path());
-  throw Error(fmt::format("run folder {} was taken over by {}: this job stops", path_,
-                          describe(parse_lease(read_small_file(lease_->path(), int64_t{64} << 10)))),
-              ExitCode::usage);
-}
+void RunFolder::confirm() const { lease_->confirm(); }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
   const std::string target = path_ + "/" + name;

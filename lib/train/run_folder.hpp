@@ -21,10 +21,8 @@ public:
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
 
-  /// For use before something is saved: a job that stood still for a minute may have lost its folder.
-  /// @throws Error(usage) naming the new holder if another job has taken the lease over
-  /// @throws Error(failed) if the folder is gone, or with the first reason if the lease cannot be renewed:
-  /// another job may take it soon
+  /// For use before something is saved, on any thread: a job that stood still for a minute may have lost its
+  /// folder. As Lease::confirm.
   void confirm() const;
 
   /// Replaces a small text file in the folder: written aside, synced, renamed. @throws Error naming the

@@ -15,6 +15,7 @@
 #include <sys/statvfs.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -77,6 +78,15 @@ void undo_set_aside(const std::string& aside, const std::string& path) {
     std::rename(aside.c_str(), path.c_str());
 }
 
+/// "step-00000020.h5.partial", "step-00000020.h5.partial.set-aside-3"
+bool is_partial_save(std::string_view name) {
+  constexpr std::string_view partial = ".h5.partial", aside = ".set-aside-";
+  const size_t at = name.find(partial);
+  if (!name.starts_with("step-") || at == std::string_view::npos) return false;
+  const std::string_view rest = name.substr(at + partial.size());
+  return rest.empty() || rest.starts_with(aside);
+}
+
 void sync(const FileHandle& file, const std::string& path) {
   int failure = file_point("save.sync").error;
   if (failure == 0 && fsync(file.get()) != 0) failure = errno;
@@ -87,7 +97,7 @@ void sync(const FileHandle& file, const std::string& path) {
 
 void make_folder(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  std::filesystem::create_directory(path, error);
   if (!error) return;
   std::error_code none;
   const std::filesystem::path target = std::filesystem::read_symlink(path, none);
@@ -111,6 +121,21 @@ FileHandle hold_room(const std::string& folder, int64_t bytes) {
   FileHandle file = open_nameless_file(folder);
   reserve(file, folder, bytes);
   return file;
+}
+
+void remove_partial_saves(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> found;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;  // what cannot be looked at is left alone
+    const bool is_file = std::filesystem::is_regular_file(entry->symlink_status(ignored));
+    if (is_file && is_partial_save(entry->path().filename().string()))
+      found.push_back(entry->path().string());
+  }
+  if (error) fail("cannot list", folder, error.value());
+  for (const std::string& path : found)
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) fail("cannot remove the partial save", path, errno);
 }
 
 void set_aside(const std::string& path) {

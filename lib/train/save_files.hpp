@@ -9,7 +9,8 @@
 
 namespace gpt {
 
-/// The folder and its parents. @throws Error(saving_failed)
+/// The folder, within one that is there: a run folder that has vanished is not made anew.
+/// @throws Error(saving_failed)
 void make_folder(const std::string& path);
 
 /// Makes sure that `file` can grow to `bytes`, before anybody writes into it: a full disk found by parallel
@@ -23,6 +24,10 @@ FileHandle hold_room(const std::string& folder, int64_t bytes);
 
 /// @throws Error(saving_failed) if this process may not write files of that size (ulimit -f)
 void check_size_limit(int64_t bytes);
+
+/// Removes what broken-off saves left in `folder`: files "step-….h5.partial", under whatever set-aside name.
+/// For who has the folder to himself, and no save open. @throws Error(saving_failed)
+void remove_partial_saves(const std::string& folder);
 
 /// Renames what stands under `path` to the first free of "PATH.set-aside-1", "PATH.set-aside-2", …; nothing
 /// happens if nothing stands there. @throws Error(saving_failed)

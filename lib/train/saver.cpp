@@ -32,7 +32,8 @@ struct Saver::Shared {
   const SaveSettings settings;
   const Layout layout;
   SavedParts parts;
-  CheckpointHeader header;  // of the save under way
+  CheckpointHeader header;  // of the save under way, as the next
+  std::function<void()> confirm;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -64,7 +65,7 @@ void Saver::Shared::work() {
       end = save();
     } catch (const std::exception& error) {
       // The others may wait for this rank in a collective call, and its main thread for them.
-      if (world.size() > 1) world.fail(error);
+      if (world.size() > 1) world.fail(error, beside->watchdog().pulse().status());
       failure = std::current_exception();
     }
     move_to(State::ended);
@@ -73,13 +74,14 @@ void Saver::Shared::work() {
 
 SaveEnd Saver::Shared::save() {
   const FaultStep step(header.step);
+  beside->watchdog().enter(Phase::save, header.step);
   SaveEnd result;
   result.step = header.step;
   result.file = settings.folder + "/" + checkpoint_name(header.step);
   parts.wait();
   const Stopwatch watch;
   try {
-    save_checkpoint(settings.folder, header, layout, parts.state(), *beside);
+    save_checkpoint(settings.folder, header, layout, parts.state(), *beside, confirm);
   } catch (const SharedError& error) {
     result.failure = error.what();
     result.rank = error.rank();
@@ -114,6 +116,7 @@ void Saver::Shared::retire(SaveEnd& result) const {
   if (!beside->is_root()) return;
   try {
     fault_point("save.retire");
+    confirm();
     retire_checkpoints(settings.folder, header.run_id, header.branch, settings.keep);
   } catch (const Error& error) {
     result.notice = error.what();  // a file too many is no reason to stop
@@ -143,10 +146,12 @@ Saver::~Saver() {
   shared_->thread.join();
 }
 
-void Saver::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute) {
+void Saver::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute,
+                  std::function<void()> confirm) {
   expects(!under_way());
   fault_point("save.copy");
   shared_->header = header;
+  shared_->confirm = std::move(confirm);
   shared_->parts.take(states, compute);
   shared_->move_to(Shared::State::working);
 }

@@ -5,6 +5,7 @@
 #include "train/device_state.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +53,11 @@ public:
   Saver& operator=(const Saver&) = delete;
 
   /// Collective; nothing is under way. Returns when copies of the state were given to the device's queues.
-  void begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute);
+  /// @param confirm  called by the root's saving thread before the file gets its name, and before older ones
+  ///                 go: throws Error where the folder is not this job's any more
+  void begin(
+      const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute,
+      std::function<void()> confirm = [] {});
 
   /// Work given to `compute` from now on, which may change the state, waits for the copies.
   void protect(Queue& compute);

@@ -42,8 +42,10 @@ std::optional<StepScalars::Values> StepScalars::receive(bool drain) {
                 .grad_norm = value(StepScalar::grad_norm),
                 .accepted = value(StepScalar::accepted) != 0.0,
                 .own_loss = value(StepScalar::own_loss),
+                .own_squares = value(StepScalar::own_squares),
                 .stop_votes = static_cast<int>(value(StepScalar::stop_votes)),
-                .save_votes = static_cast<int>(value(StepScalar::save_votes))};
+                .save_votes = static_cast<int>(value(StepScalar::save_votes)),
+                .due_votes = static_cast<int>(value(StepScalar::due_votes))};
 }
 
 }  // namespace gpt

@@ -17,9 +17,11 @@ public:
     int64_t step = 0;
     double loss_sum = 0.0;
     double grad_norm = 0.0;
-    bool accepted = true;                ///< the optimizer took the step
-    double own_loss = 0.0;               ///< this rank's part of loss_sum; 0 with sums along a tree
-    int stop_votes = 0, save_votes = 0;  ///< ranks that said so
+    bool accepted = true;   ///< the optimizer took the step
+    double own_loss = 0.0;  ///< this rank's part of loss_sum
+    double own_squares =
+        0.0;  ///< of the vectors in this rank's part of the gradients; 0 on a rank that is alone
+    int stop_votes = 0, save_votes = 0, due_votes = 0;  ///< ranks that said so
   };
 
   explicit StepScalars(Device& device);

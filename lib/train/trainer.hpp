@@ -6,6 +6,7 @@
 #include "train/console.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
+#include "train/training_sample.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -27,12 +28,8 @@ public:
   /// @throws SharedError(bad_numbers) when loss or gradients are not finite
   void run(const std::string& run_folder, const RunFolder* held);
 
-  struct Sample {
-    std::string prompt;        ///< the beginning of this rank's training data, quoted
-    std::string continuation;  ///< by the model
-  };
-  /// Not collective.
-  Sample sample(int64_t tokens);
+  /// From this rank's training data on. Not collective.
+  TrainingSample sample(int64_t tokens);
 
 private:
   struct Impl;

@@ -109,14 +109,14 @@ void evaluate_only(Console& console, const World& world, PreparedRun& run) {
   const GiveUpOnFailure give_up(*backend.session);
   announce_sums(console, world, run.options, *backend.session, *backend.comm);
   const EvaluationResult result = evaluate_checkpoint(world, *backend.device, *backend.comm, *run.dataset,
-                                                      run.options, run.start.file, run.state.step);
+                                                      run.options, run.start.file, run.state.last_update);
   console.say(
       fmt::format("{}: validation loss {:.8f} over {} windows", run.start.file, result.loss, result.windows));
 }
 
 void print_sample(Console& console, const World& world, Trainer& trainer, int64_t tokens) try {
   if (!world.is_root() || tokens == 0) return;
-  const Trainer::Sample sample = trainer.sample(tokens);
+  const TrainingSample sample = trainer.sample(tokens);
   console.say("prompt, from the training data: " + sample.prompt);
   console.say("sample:\n" + sample.continuation);
 } catch (const std::exception& error) {

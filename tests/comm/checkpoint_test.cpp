@@ -42,6 +42,7 @@ World make_world() {
 
 CheckpointHeader make_header(const GptConfig& model, int64_t step) {
   CheckpointHeader header{.step = step,
+                          .last_update = step - 1,
                           .cursor = (int64_t{1} << 40) + step,
                           .skipped = {{3, 5}, {7, 7}, {9, 100}},
                           .run_id = 0xfedcba9876543210,
@@ -89,12 +90,13 @@ TEST_CASE("header and state come back on every rank") {
     const Layout layout(model);
     State state(layout);
     const CheckpointHeader written = make_header(model, 20);
-    save_checkpoint(folder.path + "/a/b", written, layout, state.tensors(), world);
+    save_checkpoint(folder.path + "/a", written, layout, state.tensors(), world);
 
-    const std::string file = folder.path + "/a/b/step-00000020.h5";
+    const std::string file = folder.path + "/a/step-00000020.h5";
     CHECK_FALSE(checkpoint_fault(file).has_value());
     const CheckpointHeader header = read_checkpoint_header(file);
     CHECK(header.step == written.step);
+    CHECK(header.last_update == written.last_update);
     CHECK(header.cursor == written.cursor);
     CHECK(header.skipped == written.skipped);
     CHECK(header.spikes == written.spikes);
@@ -194,7 +196,10 @@ TEST_CASE("names in the way are set aside, never overwritten") {
   const std::string file = folder.path + "/step-00000003.h5";
   if (world.is_root()) {
     test::write_bytes(file, "first");
-    test::write_bytes(file + ".partial", "stale");
+    for (const char* left : {".partial", ".partial.set-aside-1"}) test::write_bytes(file + left, "stale");
+    test::write_bytes(folder.path + "/step-00000002.h5.partial", "stale");
+    for (const char* other : {"/notes.partial", "/step-00000001.h5.partially"})
+      test::write_bytes(folder.path + other, "mine");
     test::write_bytes(file + ".set-aside-1", "earlier");
   }
   world.barrier();
@@ -202,8 +207,10 @@ TEST_CASE("names in the way are set aside, never overwritten") {
   CHECK_FALSE(checkpoint_fault(file).has_value());
   CHECK(bytes_of(file + ".set-aside-1") == "earlier");
   CHECK(bytes_of(file + ".set-aside-2") == "first");
-  CHECK(bytes_of(file + ".partial.set-aside-1") == "stale");
-  CHECK_FALSE(fs::exists(file + ".partial"));
+  for (const char* left : {"3.h5.partial", "3.h5.partial.set-aside-1", "2.h5.partial"})
+    CHECK_FALSE(fs::exists(folder.path + "/step-0000000" + left));
+  for (const char* other : {"/notes.partial", "/step-00000001.h5.partially"})
+    CHECK(bytes_of(folder.path + other) == "mine");
 
   world.barrier();  // a folder can have no second name
   if (world.is_root()) {

@@ -27,9 +27,28 @@ struct FirstStep {
   std::vector<float> gradients;
   double grad_norm = 0.0;
   double loss_sum = 0.0;
+  bool accepted = false;
+  double own_loss = 0.0, own_squares = 0.0;
 };
 
-FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
+/// Puts a NaN among the gradients of one rank's vectors before they are summed.
+class Spoiler : public SectionListener {
+public:
+  Spoiler(SectionListener& next, Tensor vectors, bool spoils)
+      : next_(next), vectors_(vectors), spoils_(spoils) {}
+  void before_use(int64_t section) override { next_.before_use(section); }
+  void after_gradients(int64_t section) override {
+    if (spoils_) *vectors_.data<float>() = std::nanf("");
+    next_.after_gradients(section);
+  }
+
+private:
+  SectionListener& next_;
+  Tensor vectors_;
+  bool spoils_;
+};
+
+FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb, int spoiled = -1) {
   const auto device = make_cpu_device(1);
   const auto queue = device->make_queue();
   const Layout layout(config);
@@ -38,6 +57,7 @@ FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
   initialize_weights(layout, config, 3, params);
   Gpt model(config, *device, micro_batch, parameters_in(layout, params, gradients));
   Reducer reducer(layout, comm, *device, gradients, static_cast<int64_t>(bucket_mb * 0x1p20));
+  Spoiler listener(reducer, gradients->flat(layout.vectors()), comm.rank() == spoiled);
   StepScalars scalars(*device);
   scalars.reset(*queue);
 
@@ -53,7 +73,7 @@ FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
     const Range part{first, std::min(first + micro_batch, mine.end)};
     reducer.begin_micro(part.end == mine.end, *queue);
     model.train({.inputs = inputs.slice(part), .targets = targets.slice(part), .first_sequence = first},
-                scalars.device().flat({0, 1}), micro, reducer, *queue);
+                scalars.device().flat({0, 1}), micro, listener, *queue);
     micro.write = Write::accumulate;
   }
   reducer.finish(scalars.device(), {.clip = 1.0}, *queue);
@@ -62,7 +82,10 @@ FirstStep first_step(Comm& comm, int64_t micro_batch, double bucket_mb) {
   const float* const first = gradients->data<float>();
   return {.gradients = {first, first + layout.size()},
           .grad_norm = values.grad_norm,
-          .loss_sum = values.loss_sum};
+          .loss_sum = values.loss_sum,
+          .accepted = values.accepted,
+          .own_loss = values.own_loss,
+          .own_squares = values.own_squares};
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -96,5 +119,23 @@ TEST_CASE("the first step's reduced gradients are those of one rank to 1e-5 of t
     World pretended(argc, argv);
     pretended.set_layout({layout});
     agrees(*make_hierarchical_comm(pretended), 3, 0.1);
+  }
+}
+
+TEST_CASE("of gradients that are not finite it is known whose they were before the sum") {
+  int argc = 0;
+  char** argv = nullptr;
+  World world(argc, argv);
+  world.set_layout({});
+  const auto comm = make_mpi_comm(world.world());
+  for (int spoiled = -1; spoiled < world.size(); ++spoiled) {
+    CAPTURE(spoiled);
+    const FirstStep step = first_step(*comm, 2, 0.02, spoiled);
+    CHECK(step.accepted == (spoiled < 0));
+    CHECK(std::isfinite(step.grad_norm) == (spoiled < 0));
+    CHECK(std::isfinite(step.own_loss));
+    if (world.size() == 1) continue;  // nothing is summed, and the norm tells
+    CHECK(std::isfinite(step.own_squares) == (spoiled != world.rank()));
+    if (spoiled != world.rank()) CHECK(step.own_squares > 0);
   }
 }

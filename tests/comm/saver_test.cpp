@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -54,12 +55,13 @@ struct Job {
     }
   }
 
-  void begin(int64_t step) {
+  void begin(
+      int64_t step, const std::function<void()>& confirm = [] {}) {
     CheckpointHeader header;
     header.step = step;
     header.run_id = 7;
     header.model = model;
-    saver->begin(header, states, *queue);
+    saver->begin(header, states, *queue, confirm);
   }
   std::string file(int64_t step) const { return folder.path + "/" + checkpoint_name(step); }
 
@@ -213,6 +215,30 @@ TEST_CASE("a retention that fails is no failed save") {
   const SaveEnd end = job.saver->wait();
   CHECK(end.failure.empty());
   if (job.world.is_root()) says(end.notice, "fault injected at 'save.retire'");
+}
+
+TEST_CASE("nothing gets its name, and nothing is deleted, in a folder that is another job's by then") {
+  Job job({.folder = {}, .keep = 1, .verify = true});
+  job.begin(1);
+  CHECK(job.saver->wait().failure.empty());
+  // The root asks before the commit record, before the name, and before older ones go.
+  for (const int taken_at : {1, 2, 3}) {
+    CAPTURE(taken_at);
+    int asked = 0;
+    job.begin(2, [&] { validate(++asked < taken_at, ExitCode::usage, "taken over by another"); });
+    const SaveEnd end = job.saver->wait();
+    if (job.world.is_root()) CHECK(asked == taken_at);
+    job.world.barrier();
+    CHECK(std::filesystem::exists(job.file(1)));
+    CHECK(end.failure.empty() == (taken_at == 3));
+    CHECK(std::filesystem::exists(job.file(2)) == (taken_at == 3));
+    if (taken_at < 3) {
+      says(end.failure, "taken over by another");
+      CHECK(std::filesystem::exists(job.file(2) + ".partial"));  // the name may be the other's by now
+    } else if (job.world.is_root()) {
+      says(end.notice, "taken over by another");
+    }
+  }
 }
 
 TEST_CASE("reading back finds a bit that is wrong, in the state and beside it") {

@@ -127,18 +127,19 @@ class Run:
         return sorted(path.name for path in (self.folder / "checkpoints").glob("step-????????.h5"))
 
     def windows(self):
-        """step -> rank -> (lane, index, epoch) of every window consumed, in order; the last attempt's step wins."""
-        by_attempt = {}
+        """step -> rank -> (lane, index, epoch) of every window consumed, in order; of a step that was taken more than
+        once, after a rollback or a restart, the last time wins."""
+        by_time = {}
         for path in (self.folder / "samples").glob("attempt-*-rank-*.csv"):
             attempt, rank = map(int, re.fullmatch(r"attempt-(\d+)-rank-(\d+)", path.stem).groups())
             with open(path, encoding="utf-8") as file:
                 for row in csv.DictReader(file):
                     window = int(row["lane"]), int(row["window"]), int(row["epoch"])
-                    steps = by_attempt.setdefault(attempt, {})
+                    steps = by_time.setdefault((attempt, int(row["branch"])), {})
                     steps.setdefault(int(row["step"]), {}).setdefault(rank, []).append(window)
         last = {}
-        for attempt in sorted(by_attempt):
-            last |= by_attempt[attempt]
+        for time in sorted(by_time):
+            last |= by_time[time]
         return last
 
 

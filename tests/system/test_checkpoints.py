@@ -1,8 +1,12 @@
 """Which checkpoints a run leaves, and that what it says of them is true."""
 
+import json
+import signal
+import subprocess
+import time
 import unittest
 
-from harness import FAILED, SAVING_FAILED, Run, SystemTest
+from harness import FAILED, SAVING_FAILED, STOPPED, TINY, USAGE, Run, SystemTest, options, program
 
 
 class Checkpoints(SystemTest):
@@ -98,6 +102,85 @@ class Checkpoints(SystemTest):
                 (failed,) = run.events("save_failed")
                 self.assertEqual(failed["step"], 4)
                 self.assertIn(words, failed["reason"])
+
+    def test_an_error_of_the_thread_that_saves_is_told_with_its_own_place(self):
+        """A rank that fails alone in a collective call of HDF5 ends the job, while its main thread trains."""
+        out = self.path("out")
+        done = self.start(
+            self.synth(), out, ranks=2, environment={"GPT_FAULT": "save.open:throw@rank=1,step=50"}, steps=10**6,
+            save_every=50, log_every=0,
+        )
+        self.assertEqual(done.code, SAVING_FAILED, str(done))
+        verdict = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
+        self.assertEqual((verdict["rank"], verdict["phase"], verdict["step"]), (1, "save", 50))
+
+    def test_partial_files_of_killed_saves_do_not_pile_up(self):
+        out = self.path("out")
+        for step in (2, 4):
+            fault = {"GPT_FAULT": f"save.commit:kill@step={step}"}
+            done = self.start(self.synth(), out, environment=fault, steps=8, save_every=2, save="sync")
+            self.assertNotEqual(done.code, 0)
+            self.assertEqual([path.name for path in out.glob("checkpoints/*.partial*")], [f"step-{step:08d}.h5.partial"])
+        run = self.train(self.synth(), out, steps=8, save_every=2)
+        self.assertEqual(list(out.glob("checkpoints/*.partial*")), [])
+        self.assertEqual(max(run.losses()), 8)
+
+    def test_a_folder_that_is_gone_for_a_moment_costs_a_save(self):
+        out, aside = self.path("out"), self.path("aside")
+        changes = {"steps": 10**6, "save_every": 20, "save_failures": 10**6, "log_every": 0}
+        values = {"data": self.synth(), "out": out} | TINY | changes
+        with subprocess.Popen(
+            [program("gpt_mpi"), *options(values)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as job:
+            try:
+                self.wait_for(job, lambda: (out / "log.jsonl").exists() and Run(out).events("save"))
+                out.rename(aside)
+                self.wait_for(job, lambda: Run(aside).events("save_failed"))
+                self.assertFalse(out.exists())
+                (aside / "lease.json").unlink()
+                aside.rename(out)
+                failed = Run(out).events("save_failed")[-1]["step"]
+                self.wait_for(job, lambda: Run(out).events("save")[-1]["step"] > failed)
+                self.assertTrue((out / "lease.json").exists())
+                job.send_signal(signal.SIGUSR1)
+                _, err = job.communicate(timeout=60)
+            finally:
+                job.kill()
+        self.assertEqual(job.returncode, STOPPED, err)
+
+    def wait_for(self, job, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertIsNone(job.poll(), "it ended")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def test_the_interval_follows_from_what_saves_cost(self):
+        for ranks, save in ((None, "sync"), (2, "async")):
+            with self.subTest(ranks=ranks, save=save):
+                slow = {"GPT_FAULT": "step:delay=1"}
+                run = self.train(
+                    self.synth(), self.path(f"np{ranks}"), ranks=ranks, environment=slow, steps=1500, save_every="auto",
+                    mtbf="1s", save=save, log_every=0,
+                )
+                saves, intervals = run.events("save"), run.events("save_interval")
+                self.assertGreaterEqual(len(saves), 2)
+                self.assertEqual(saves[-1]["step"], 1500)
+                self.assertEqual([event["step"] for event in intervals], [event["step"] for event in saves])
+                for event in intervals:
+                    self.assertEqual(event["mtbf_seconds"], 1)
+                    self.assertGreater(event["cost_seconds"], 0)
+                longest = max(event["seconds"] + event["verify_seconds"] for event in saves)
+                self.assertGreaterEqual(intervals[-1]["seconds"], longest)
+
+    def test_without_failures_a_short_run_is_saved_at_its_end(self):
+        out = self.path("run")
+        run = self.train(self.synth(), out, steps=5, save_every="auto")
+        self.assertEqual([event["step"] for event in run.events("save")], [5])
+        self.assertRegex((out / "config.ini").read_text(encoding="utf-8"), r"(?m)^save-every = auto$")
+        for option, value in (("save_every", "-1"), ("save_every", "often"), ("mtbf", "0"), ("mtbf", "1w")):
+            done = self.start(self.synth(), self.path("refused"), steps=1, **{option: value})
+            self.assert_refused(done, USAGE, f"--{option.replace('_', '-')} {value}")
 
     def test_the_last_checkpoint_is_tried_again(self):
         fault = {"GPT_FAULT": "save.commit:throw@step=4,hit=1"}

@@ -157,6 +157,7 @@ class Failures(SystemTest):
         done, run = self.fail_with("step:kill@rank=1,step=3", "run", 2, prepared=False)
         self.assertNotEqual(done.code, 0, str(done))
         self.assertRegex(done.err, r"rank 1\b", str(done))
+        self.assertNotIn("asks to stop", done.err, str(done))  # the launcher's SIGTERM asks for nothing
         self.assertEqual(run.checkpoints(), ["step-00000002.h5"])
 
     def test_a_rank_that_fails_when_all_is_done_ends_the_job(self):

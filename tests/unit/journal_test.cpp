@@ -59,6 +59,7 @@ TEST_CASE("events are one line each, with every field") {
                     .activations = 5,
                     .scratch = 7,
                     .libraries = 8,
+                    .gathering = 9,
                     .saving = 6});
     journal.end(20, 5000, 1000);
   }
@@ -110,12 +111,38 @@ TEST_CASE("events are one line each, with every field") {
                        {"activation_bytes", 5},
                        {"scratch_bytes", 7},
                        {"library_bytes", 8},
+                       {"gathering_bytes", 9},
                        {"saving_bytes", 6}});
   CHECK(all[7] == json{{"event", "end"},
                        {"attempt", 1},
                        {"step", 20},
                        {"peak_bytes", 5000},
                        {"peak_bytes_per_parameter", 5.0}});
+}
+
+TEST_CASE("comparisons of ranks and intervals of saves are logged") {
+  const test::ScratchFolder folder;
+  {
+    Journal journal(folder / "log.jsonl");
+    journal.save_interval(7, 12.5, 0.25, 3600);
+    journal.replicas(8, 0.5, {});
+    journal.replicas(9, 0.5, ReplicaDifference{.parameter = "wte.weight", .ranks = {1, 3}, .text = "a text"});
+  }
+  const std::vector<json> all = events(folder / "log.jsonl");
+  REQUIRE(all.size() == 3);
+  CHECK(all[0] == json{{"event", "save_interval"},
+                       {"attempt", 1},
+                       {"step", 7},
+                       {"seconds", 12.5},
+                       {"cost_seconds", 0.25},
+                       {"mtbf_seconds", 3600.0}});
+  CHECK(all[1] == json{{"event", "replicas"}, {"attempt", 1}, {"step", 8}, {"seconds", 0.5}});
+  CHECK(all[2] == json{{"event", "replicas"},
+                       {"attempt", 1},
+                       {"step", 9},
+                       {"seconds", 0.5},
+                       {"parameter", "wte.weight"},
+                       {"ranks", {1, 3}}});
 }
 
 TEST_CASE("of a GPU what is known is logged, and nothing else") {

@@ -194,9 +194,41 @@ TEST_CASE("the same Slurm job takes the lease over at once, and the former holde
     says(refusal([&] { RunFolder third(folder.path()); }), "Slurm job 4711");
   }
   unsetenv("SLURM_JOB_ID");
-  const RunFolder last(folder.path());
-  fs::remove(folder / "lease.json");
-  says(refusal([&] { last.confirm(); }), "was deleted");
+}
+
+TEST_CASE("a lease that was deleted is taken anew, unless somebody else has it now") {
+  const ScratchFolder folder;
+  {
+    const RunFolder run(folder.path());
+    fs::remove(folder / "lease.json");
+    CHECK_NOTHROW(run.confirm());
+    CHECK(parse_lease(test::bytes_of(folder / "lease.json")) == this_holder());
+    CHECK(only_lease(folder));
+    CHECK_NOTHROW(run.confirm());
+    fs::remove(folder / "lease.json");
+    const OtherProcess other;
+    write_lease(folder, to_json(other.holder()), 0s);
+    says(refusal([&] { run.confirm(); }),
+         "was taken over by process " + std::to_string(other.holder().process));
+    write_lease(folder, "torn", 0s);  // that is nobody's for sure
+    says(test::failure(ExitCode::failed, [&] { run.confirm(); }), "cannot be read");
+    CHECK(test::bytes_of(folder / "lease.json") == "torn");
+    fs::remove(folder / "lease.json");
+    CHECK_NOTHROW(run.confirm());
+  }
+  CHECK_FALSE(fs::exists(folder / "lease.json"));  // given back, the new one, too
+}
+
+TEST_CASE("a folder that is gone for a moment is the same one afterwards") {
+  const ScratchFolder folder;
+  fs::create_directory(folder / "run");
+  const RunFolder run(folder / "run");
+  fs::rename(folder / "run", folder / "aside");
+  says(test::failure(ExitCode::failed, [&] { run.confirm(); }), folder / "run");
+  CHECK_FALSE(fs::exists(folder / "run"));
+  fs::rename(folder / "aside", folder / "run");
+  CHECK_NOTHROW(run.confirm());
+  CHECK(fs::exists(folder / "run/lease.json"));
 }
 
 TEST_CASE("a lease that cannot be renewed is told, until it is renewed again") {
