@@ -12,12 +12,12 @@
 #include "data/verify.hpp"
 #include "h5/h5.hpp"
 #include "option_values.hpp"
+#include "standard_output.hpp"
 #include "terminal_progress.hpp"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <boost/version.hpp>
-#include <cstdio>
 #include <ctime>
 #include <exception>
 #include <fmt/format.h>
@@ -45,18 +45,6 @@ constexpr const char* overview = R"(gpt_data makes, changes and examines dataset
 
 gpt_data COMMAND --help lists the options of a command; gpt_data --version the versions of libraries.
 )";
-
-/// To standard output, whose errors check_output() finds.
-template <class... Args>
-void print(fmt::format_string<Args...> text, Args&&... args) {
-  const std::string line = fmt::format(text, std::forward<Args>(args)...);
-  std::fwrite(line.data(), 1, line.size(), stdout);
-}
-
-void check_output() {
-  const bool flushed = std::fflush(stdout) == 0;
-  validate(flushed && std::ferror(stdout) == 0, ExitCode::failed, "cannot write standard output");
-}
 
 /// False if help was wanted, and printed.
 bool parse(CommandLine& line, const Arguments& arguments) {

@@ -84,6 +84,7 @@ std::vector<Entry> entries(TrainOptions& o) {
       {logs, "mtbf", &o.mtbf, "time between failures of the whole job, as 12h, for --save-every auto",
        Entry::Scope::machine},
       {logs, "keep", &o.keep, "newest checkpoints that are kept"},
+      {logs, "keep-every", &o.keep_every, "and all whose step is a multiple of it; 0: no others"},
       {logs, "save", &o.save, "async: training goes on while a checkpoint is written; sync: it waits",
        Entry::Scope::machine},
       {logs, "verify-saves", &o.verify_saves, "read each checkpoint back before older ones are deleted",

@@ -3,31 +3,13 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "data/dataset.hpp"
-#include "text/utf8.hpp"
+#include "text/printable.hpp"
 
 #include <algorithm>
 #include <vector>
 
 namespace gpt {
 namespace {
-
-/// Text with LF and TAB; other control characters and bytes that are no UTF-8 as \xNN.
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const Utf8Char next = first_utf8(text);
-    const bool control = next.code < 0x20 || (next.code >= 0x7F && next.code < 0xA0);
-    const auto bytes = static_cast<size_t>(std::max(next.length, 1));
-    if (next.code == '\n' || next.code == '\t' || (next.length > 0 && !control)) {
-      out += text.substr(0, bytes);
-    } else {
-      for (const char byte : text.substr(0, bytes))
-        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-    }
-    text.remove_prefix(bytes);
-  }
-  return out;
-}
 
 std::string describe_split(const Dataset& dataset, Split split, int64_t context) {
   const auto& shards = dataset.manifest().shards(split);

@@ -32,6 +32,18 @@ void check_file(const std::string& path) {
   validate(status.st_size > 0, ExitCode::damaged, "cannot open {}: it is empty", path);
 }
 
+struct NameList {
+  std::vector<std::string> names;
+  int64_t limit = 0;
+};
+
+/// Stops behind the first name too many.
+herr_t take_name(hid_t, const char* name, const H5L_info_t*, void* data) {
+  NameList& list = *static_cast<NameList*>(data);
+  list.names.emplace_back(name);
+  return std::ssize(list.names) > list.limit ? 1 : 0;
+}
+
 }  // namespace
 
 void check_path(hid_t file, const std::string& file_path, const std::string& name) {
@@ -99,6 +111,17 @@ void H5File::make_group(const std::string& name) {
   const H5PropertyId properties = creation_properties(H5P_GROUP_CREATE, where);
   own_h5<H5GroupId>(H5Gcreate2(id_.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), where,
                     ExitCode::failed);
+}
+
+std::vector<std::string> H5File::names_in(const std::string& group, int64_t limit) const {
+  const std::string where = path_ + ":" + group;
+  check_path(id_.get(), path_, group);
+  const auto opened = own_h5<H5GroupId>(H5Gopen2(id_.get(), group.c_str(), H5P_DEFAULT), where);
+  NameList list{.names = {}, .limit = limit};
+  const int64_t stopped =
+      check_h5(H5Literate(opened.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take_name, &list), where);
+  validate(stopped == 0, ExitCode::damaged, "{}: it holds more than {} names", where, limit);
+  return std::move(list.names);
 }
 
 H5Dataset H5File::create_dataset(const std::string& name, H5Element element, int64_t size) {

@@ -89,6 +89,9 @@ public:
   int64_t size() const;  ///< bytes up to HDF5's end of the file; what is appended behind it does not count
   bool contains(const std::string& name) const;
   void make_group(const std::string& name);
+  /// What lies in a group, in alphabetical order. @throws Error(damaged) if it is missing, or holds more than
+  /// `limit`
+  std::vector<std::string> names_in(const std::string& group, int64_t limit) const;
 
   /// Fixed size: contiguous, allocated at once, never filled, aligned to 4 MiB when large.
   H5Dataset create_dataset(const std::string& name, H5Element element, int64_t size);

@@ -107,8 +107,15 @@ struct CheckpointList {
 };
 CheckpointList list_checkpoints(const std::string& folder);
 
-/// Deletes checkpoints of this run's branch whose commit record is valid, beyond the `keep` newest. What
-/// another branch reached stays. Call it after a newer one was committed.
-void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch, int64_t keep);
+/// Which checkpoints of a branch stay.
+struct Retention {
+  int64_t newest = 1;  ///< so many of the newest, at least 1
+  int64_t every = 0;   ///< and all whose step is a multiple of it; 0: no others
+};
+
+/// Deletes checkpoints of this run's branch whose commit record is valid, but for those that `retention`
+/// names. What another branch reached stays. Call it after a newer one was verified, or at least committed.
+void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch,
+                        const Retention& retention);
 
 }  // namespace gpt

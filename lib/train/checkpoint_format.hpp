@@ -5,6 +5,7 @@
 #include "train/commit_record.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ Range elements_of_blocks(Range blocks, int64_t elements);
 
 std::string state_path(const std::string& name);     ///< "state/params"
 std::string checksum_path(const std::string& name);  ///< "checksums/params"
+
+/// Names of what a folder holds, in order. A folder that is not there holds nothing.
+/// @throws Error(usage) naming the folder and the reason if it cannot be listed
+std::vector<std::string> list_names(const std::string& folder);
 
 /// Where a state tensor's bytes lie.
 Range extent_of(const H5Dataset& dataset);
@@ -42,6 +47,45 @@ struct OpenCheckpoint {
 OpenCheckpoint open_checkpoint(const std::string& path);
 /// As open_checkpoint, by the commit record alone: of a file that this job has just written.
 OpenCheckpoint open_committed(const std::string& path);
+
+/// What the file says of itself. @throws Error(damaged) naming the file and what is wrong with it, also if
+/// its attributes and its commit record tell of different checkpoints
+CheckpointHeader header_of(const OpenCheckpoint& checkpoint);
+
+/// Names of the flat tensors, in alphabetical order. @throws Error(damaged)
+std::vector<std::string> state_names(const OpenCheckpoint& checkpoint);
+
+/// The blocks of one flat tensor, of which memory holds one at a time.
+class StateBlocks {
+public:
+  struct Block {
+    Range elements;
+    Tensor data;           ///< (elements.size()), f32, in memory that the next read uses again
+    uint64_t found = 0;    ///< checksum of `data`
+    uint64_t written = 0;  ///< the one in the file
+
+    bool is_whole() const { return found == written; }
+  };
+
+  /// @throws Error(damaged) unless the file holds a tensor of `elements` of that name and a checksum for each
+  /// block, where the commit record says
+  StateBlocks(const OpenCheckpoint& checkpoint, const std::string& name, int64_t elements);
+
+  const std::string& where() const { return values_.where(); }  ///< "FILE:state/NAME"
+  int64_t count() const { return std::ssize(checksums_); }
+  int64_t first_byte() const { return values_.file_offset(); }  ///< of the tensor in the file
+
+  /// Whatever its checksum. @throws Error(damaged) if the file does not let it be read
+  Block read(int64_t number);
+  /// @throws Error(damaged) naming file, tensor and block also if the checksum is not the one in the file
+  Block read_whole(int64_t number);
+
+private:
+  H5Dataset values_;
+  std::vector<uint64_t> checksums_;
+  std::vector<float> memory_;
+  int64_t elements_;
+};
 
 /// Reads blocks of a flat tensor of `elements`, in order, and verifies their checksums.
 /// @throws Error(damaged) naming file, tensor and block

@@ -12,23 +12,10 @@
 namespace gpt {
 namespace {
 
-/// Names in the folder, in order. A folder that is not there holds nothing.
-std::vector<std::string> names_in(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  std::filesystem::directory_iterator entry(folder, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  validate(!error || error == std::errc::no_such_file_or_directory, "cannot list the checkpoints in {}: {}",
-           folder, error.message());
-  std::ranges::sort(names);
-  return names;
-}
-
 /// As list_checkpoints, but by the commit records alone.
 CheckpointList list_committed(const std::string& folder) {
   CheckpointList list;
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : list_names(folder)) {
     const std::string path = folder + "/" + name;
     if (name.ends_with(".partial")) list.passed_over.push_back(path + ": a save that was not finished");
     if (!name.ends_with(".h5")) continue;
@@ -49,6 +36,18 @@ CheckpointList list_committed(const std::string& folder) {
 
 }  // namespace
 
+std::vector<std::string> list_names(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  validate(!error || error == std::errc::no_such_file_or_directory, "cannot list the checkpoints in {}: {}",
+           folder, error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
 CheckpointList list_checkpoints(const std::string& folder) {
   CheckpointList list = list_committed(folder);
   while (!list.valid.empty()) {
@@ -65,11 +64,13 @@ CheckpointList list_checkpoints(const std::string& folder) {
   return list;
 }
 
-void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch, int64_t keep) {
-  expects(keep >= 1);
-  int64_t kept = 0;
+void retire_checkpoints(const std::string& folder, uint64_t run_id, int64_t branch,
+                        const Retention& retention) {
+  expects(retention.newest >= 1 && retention.every >= 0);
+  int64_t newest = 0;
   for (const CheckpointFile& file : list_committed(folder).valid) {
-    if (file.run_id != run_id || file.branch != branch || ++kept <= keep) continue;
+    if (file.run_id != run_id || file.branch != branch || ++newest <= retention.newest) continue;
+    if (retention.every > 0 && file.step % retention.every == 0) continue;
     const int failure = unlink(file.path.c_str()) == 0 ? 0 : errno;
     validate(failure == 0 || failure == ENOENT, ExitCode::failed, "cannot delete the old checkpoint {}: {}",
              file.path, std::generic_category().message(failure));

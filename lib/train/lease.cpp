@@ -199,8 +199,9 @@ void Lease::recover() {
              path_, life.count());
   }
   struct stat folder {};
-  validate(stat(folder_.c_str(), &folder) == 0, ExitCode::failed, "cannot look at the run folder {}: {}",
-           folder_, reason(errno));
+  const int failure = stat(folder_.c_str(), &folder) == 0 ? 0 : errno;
+  validate(failure != ENOENT, ExitCode::failed, "the run folder {} is gone", folder_);
+  validate(failure == 0, ExitCode::failed, "cannot look at the run folder {}: {}", folder_, reason(failure));
   try {
     take(Other::respect);
   } catch (const Error& error) {

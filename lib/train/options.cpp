@@ -99,6 +99,7 @@ void validate_options(const TrainOptions& options) {
            "--mtbf {}: use a time from 1 second on, as 3600, 90m, 12h or 7d", options.mtbf);
   validate_count("check-replicas", options.check_replicas, 0);
   validate_count("keep", options.keep, 1);
+  validate_count("keep-every", options.keep_every, 0);
   validate_count("save-failures", options.save_failures, 1);
   on_bad_step_named(options.on_bad_step);
   validate_count("max-bad-steps", options.max_bad_steps, 1);

@@ -48,6 +48,7 @@ struct TrainOptions {
   int64_t save_every = 250;  ///< by_cost: by what saves cost, and mtbf
   std::string mtbf = "24h";  ///< mean time between failures of the job (parse_duration)
   int64_t keep = 3;
+  int64_t keep_every = 0;      ///< steps whose multiples are kept for ever; 0: none
   std::string save = "async";  ///< async, sync: whether training goes on while a checkpoint is written
   bool verify_saves = true;
   int64_t save_failures = 3;  ///< in a row, that end the run

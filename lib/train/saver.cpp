@@ -117,7 +117,8 @@ void Saver::Shared::retire(SaveEnd& result) const {
   try {
     fault_point("save.retire");
     confirm();
-    retire_checkpoints(settings.folder, header.run_id, header.branch, settings.keep);
+    retire_checkpoints(settings.folder, header.run_id, header.branch,
+                       {.newest = settings.keep, .every = settings.keep_every});
   } catch (const Error& error) {
     result.notice = error.what();  // a file too many is no reason to stop
   }

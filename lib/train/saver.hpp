@@ -14,9 +14,10 @@
 namespace gpt {
 
 struct SaveSettings {
-  std::string folder;  ///< of the checkpoints
-  int64_t keep = 1;    ///< newest ones of a branch that stay
-  bool verify = true;  ///< read each one back before older ones go
+  std::string folder;      ///< of the checkpoints
+  int64_t keep = 1;        ///< newest ones of a branch that stay
+  int64_t keep_every = 0;  ///< and all whose step is a multiple of it; 0: no others
+  bool verify = true;      ///< read each one back before older ones go
 };
 
 /// How a save ended.

@@ -137,11 +137,12 @@ struct Trainer::Impl {
 
   std::unique_ptr<Saver> make_saver(std::unique_ptr<World> beside) {
     if (!beside) return nullptr;
-    return std::make_unique<Saver>(
-        world, std::move(beside),
-        SaveSettings{
-            .folder = options.out + "/checkpoints", .keep = options.keep, .verify = options.verify_saves},
-        layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device));
+    return std::make_unique<Saver>(world, std::move(beside),
+                                   SaveSettings{.folder = options.out + "/checkpoints",
+                                                .keep = options.keep,
+                                                .keep_every = options.keep_every,
+                                                .verify = options.verify_saves},
+                                   layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device));
   }
 
   void load(const std::string& file) {

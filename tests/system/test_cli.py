@@ -55,6 +55,7 @@ REFUSED = [
     ("seed", "-1", {}),
     ("seed", "18446744073709551616", {}),
     ("keep", "0", {}),
+    ("keep_every", "-1", {}),
     ("save_every", "-1", {}),
     ("bias", "maybe", {}),
     ("eval_only", "perhaps", {}),
@@ -145,7 +146,7 @@ class Options(SystemTest):
             self.assertNotIn(f"notice: {option}", done.out)
 
     def test_help_and_version(self):
-        for name in ("gpt_mpi", "gpt_data", "gpt_sample", "gpt_bench"):
+        for name in ("gpt_mpi", "gpt_data", "gpt_sample", "gpt_ckpt", "gpt_bench"):
             done = run(name, "--help")
             self.assertEqual(done.code, 0, str(done))
             self.assertIn("--", done.out)

@@ -82,7 +82,7 @@ TEST_CASE("a folder that is missing or empty holds no checkpoints, one that cann
   for (const std::string& path : {folder.path(), folder / "none", folder / "none/none"}) {
     CHECK(list_checkpoints(path).valid.empty());
     CHECK(list_checkpoints(path).passed_over.empty());
-    CHECK_NOTHROW(retire_checkpoints(path, 1, 0, 1));
+    CHECK_NOTHROW(retire_checkpoints(path, 1, 0, {.newest = 1}));
   }
   write_bytes(folder / "file", "");
   CHECK_THROWS_AS(list_checkpoints(folder / "file"), Error);
@@ -130,7 +130,7 @@ TEST_CASE("everything else is passed over with a sentence and stays") {
     says(list.passed_over[i], folder.path());
     says(list.passed_over[i], reasons[i]);
   }
-  retire_checkpoints(folder.path(), 7, 0, 1);
+  retire_checkpoints(folder.path(), 7, 0, {.newest = 1});
   CHECK(list_checkpoints(folder.path()).passed_over == list.passed_over);
   CHECK(names(list_checkpoints(folder.path())) == names(list));
 }
@@ -140,15 +140,28 @@ TEST_CASE("retiring keeps the newest of this branch and touches no other branch 
   for (const int64_t step : {1, 2, 3, 4}) save(folder.path(), header_of(step, 0, 7));
   save(folder.path(), header_of(2, 1, 7));  // step 2 of branch 0 is set aside
   save(folder.path(), header_of(9, 5, 8));
-  retire_checkpoints(folder.path(), 7, 0, 2);
+  retire_checkpoints(folder.path(), 7, 0, {.newest = 2});
   CHECK(names(list_checkpoints(folder.path())) ==
         std::vector<std::string>{"step-00000009.h5", "step-00000002.h5", "step-00000004.h5",
                                  "step-00000003.h5"});
-  retire_checkpoints(folder.path(), 7, 1, 1);
-  retire_checkpoints(folder.path(), 7, 0, 1);
+  retire_checkpoints(folder.path(), 7, 1, {.newest = 1});
+  retire_checkpoints(folder.path(), 7, 0, {.newest = 1});
   CHECK(names(list_checkpoints(folder.path())) ==
         std::vector<std::string>{"step-00000009.h5", "step-00000002.h5", "step-00000004.h5"});
   CHECK(fs::exists(folder / "step-00000002.h5.set-aside-1"));
+}
+
+TEST_CASE("retiring keeps the steps of the longer interval, too") {
+  const ScratchFolder folder;
+  for (const int64_t step : {2, 4, 5, 6, 8, 10, 11, 12}) save(folder.path(), header_of(step, 0, 7));
+  save(folder.path(), header_of(3, 1, 7));
+  retire_checkpoints(folder.path(), 7, 0, {.newest = 2, .every = 5});
+  CHECK(names(list_checkpoints(folder.path())) ==
+        std::vector<std::string>{"step-00000003.h5", "step-00000012.h5", "step-00000011.h5",
+                                 "step-00000010.h5", "step-00000005.h5"});
+  retire_checkpoints(folder.path(), 7, 0, {.newest = 1, .every = 4});
+  CHECK(names(list_checkpoints(folder.path())) ==
+        std::vector<std::string>{"step-00000003.h5", "step-00000012.h5"});
 }
 
 TEST_CASE("a process killed while it saves leaves the older checkpoint and a partial file") {
