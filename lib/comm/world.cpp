@@ -159,6 +159,13 @@ std::unique_ptr<World> World::duplicate() const {
   return copy;
 }
 
+std::unique_ptr<World> World::duplicate_node() const {
+  expects(node_.get() != MPI_COMM_NULL);
+  std::unique_ptr<World> copy(new World(*this, split(world_, node_index_, rank_)));
+  copy->patient_ = true;
+  return copy;
+}
+
 std::unique_ptr<World> World::first(int ranks) const {
   expects(node_ && ranks >= 1 && ranks <= size_);
   const bool inside = rank_ < ranks;

@@ -59,6 +59,10 @@ public:
   /// error in a duplicate that is not shared must end the whole job. Collective; after set_layout.
   std::unique_ptr<World> duplicate() const;
 
+  /// The ranks of this rank's node as a world of their own, for such a thread; otherwise as duplicate. What
+  /// it shares, errors too, it shares inside the node. Collective; after set_layout.
+  std::unique_ptr<World> duplicate_node() const;
+
   /// Builds `node` and `peers`. Collective; called once, before either is used.
   /// @throws Error(usage) if the layout does not add up to the job's size or joins ranks of different hosts
   void set_layout(const NodeLayout& layout);

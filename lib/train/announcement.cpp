@@ -117,8 +117,10 @@ void announce_run(Console& console, const World& world, const PreparedRun& run) 
     console.say(fmt::format("start: step 0 of {}, there is no checkpoint in {}/checkpoints to go on from",
                             plan.steps, options.out));
   else
-    console.say(fmt::format("resume: step {} of {} from {}, on {} rank{}", run.state.step, plan.steps,
-                            run.start.file, world.size(), plural(world.size())));
+    console.say(fmt::format("resume: step {} of {} from {}{}, on {} rank{}", run.state.step, plan.steps,
+                            run.start.file,
+                            run.start.memory ? " in the memory of " + run.start.memory->host : "",
+                            world.size(), plural(world.size())));
   for (const std::string& change : run.changes) console.say("changed: " + change);
   for (const std::string& text : run.start.passed_over) console.say("notice: passed over " + text);
 }

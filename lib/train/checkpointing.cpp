@@ -33,18 +33,21 @@ void Checkpointing::attach(const RunFolder* folder, Journal* journal) {
 }
 
 void Checkpointing::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states,
-                          Queue& compute) {
+                          Queue& compute, SavePlaces places) {
   hear();
   const Stopwatch watch;
   world_.watchdog().enter(Phase::save, header.step);
-  if (holds_folder(header.step)) {
-    saver_->begin(header, states, compute, [folder = folder_] {
+  const bool due_on_disk = places.disk;
+  if (places.disk) places.disk = holds_folder(header.step);
+  if (places.disk || places.memory) {
+    saver_->begin(header, states, compute, places, [folder = folder_] {
       if (folder != nullptr) folder->confirm();
     });
+    to_disk_ = places.disk;
     stall_ = watch.seconds();
     if (options_.save == "sync") hear();
   }
-  since_save_ = {};
+  if (due_on_disk) since_save_ = {};
 }
 
 /// A job that stood still for a minute may have lost its folder to another: then it ends, before anything is
@@ -70,17 +73,19 @@ void Checkpointing::protect(Queue& compute) {
   if (saver_ && saver_->under_way()) saver_->protect(compute);
 }
 
+/// Steps beside a save into memory alone tell neither what steps take nor what a save on disk costs them.
 void Checkpointing::took_step(double seconds) {
-  if (interval_) interval_->took_step(seconds, is_writing());
+  if (interval_ && is_writing() == is_writing_to_disk()) interval_->took_step(seconds, is_writing());
 }
 
 bool Checkpointing::is_due() const {
-  return world_.is_root() && interval_ && !is_writing() && since_save_.seconds() >= interval_->seconds();
+  return world_.is_root() && interval_ && !is_writing_to_disk() &&
+         since_save_.seconds() >= interval_->seconds();
 }
 
 /// What this save has cost decides when the next one is due.
 void Checkpointing::measure(const SaveEnd& end) {
-  interval_->took_save(stall_, stall_ + end.seconds + end.verifying);
+  interval_->took_save(stall_, stall_ + end.memory.seconds + end.seconds + end.verifying);
   if (journal_ != nullptr)
     journal_->save_interval(end.step, interval_->seconds(), interval_->cost(), interval_->mtbf());
   if (saves_ == 0)
@@ -102,6 +107,8 @@ void Checkpointing::hear() {
 }
 
 void Checkpointing::take(const SaveEnd& end) {
+  if (end.places.memory) report_memory(end);
+  if (!end.places.disk) return;
   report(end);
   if (end.failure.empty()) {
     const double seconds = end.seconds + end.verifying;
@@ -121,6 +128,28 @@ double Checkpointing::next_save() const { return is_writing() ? 2 * longest_ : l
 
 void Checkpointing::settle() noexcept try { hear(); } catch (const std::exception&) {
   // Said, as far as it can be; the other error is on its way.
+}
+
+/// Collective. A node without one is no reason to stop: others have it, or the disk has an older one.
+void Checkpointing::report_memory(const SaveEnd& end) {
+  const std::vector<std::string> failures =
+      world_.gather(world_.node_rank() == 0 ? end.memory.failure : std::string());
+  const std::vector<std::string> hosts = world_.gather(world_.host());
+  if (!world_.is_root()) return;
+  MemorySave save{.step = end.step, .nodes = world_.nodes()};
+  for (size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    --save.nodes;
+    if (save.reason.empty()) save.reason = fmt::format("{} (on {})", failures[rank], hosts[rank]);
+  }
+  save.seconds = end.memory.seconds;
+  save.stall = stall_;
+  if (journal_ != nullptr) journal_->memory_save(save);
+  if (!save.reason.empty())
+    console_.say(
+        fmt::format("warning: {} of {} nodes could not keep a checkpoint of step {} in memory: {}; the "
+                    "run goes on",
+                    world_.nodes() - save.nodes, world_.nodes(), end.step, save.reason));
 }
 
 void Checkpointing::report(const SaveEnd& end) {

@@ -33,7 +33,8 @@ public:
   /// Saves the state as it is after all that was given to `compute`. An earlier save is heard first; with
   /// `--save sync` this one, too. Collective.
   /// @throws SharedError(saving_failed) as hear
-  void begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute);
+  void begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute,
+             SavePlaces places = {});
 
   /// Work given to `compute` from now on may change the state.
   void protect(Queue& compute);
@@ -64,10 +65,12 @@ public:
 
 private:
   bool is_writing() const { return saver_ && saver_->under_way() && !saver_->has_ended(); }
+  bool is_writing_to_disk() const { return is_writing() && to_disk_; }
   bool holds_folder(int64_t step);
   void measure(const SaveEnd& end);
   void take(const SaveEnd& end);
   void report(const SaveEnd& end);
+  void report_memory(const SaveEnd& end);
 
   const World& world_;
   Console& console_;
@@ -77,6 +80,7 @@ private:
   int64_t saved_step_;
   int64_t failures_ = 0;                  // in a row
   double stall_ = 0.0;                    // of the save under way
+  bool to_disk_ = false;                  // likewise: not into memory alone
   int64_t saves_ = 0;                     // that succeeded
   double longest_;                        // of them, seconds
   std::optional<SaveInterval> interval_;  // with --save-every auto

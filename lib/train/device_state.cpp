@@ -23,22 +23,31 @@ DeviceState whole_state(std::string name, Tensor data) {
   return {.name = std::move(name), .shards = {{{0, data.size()}, data}}, .shared_out = false};
 }
 
-void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
-                       Queue& queue, const std::function<void()>& tick) {
+std::vector<StateReader> state_readers(const std::vector<DeviceState>& states, Queue& queue,
+                                       const std::function<void()>& tick) {
   std::vector<StateReader> readers;
   for (const DeviceState& state : states)
-    readers.push_back({state.name, [&](Range elements, Tensor block) {
+    readers.push_back({state.name, [&state, &queue, tick](Range elements, Tensor block) {
                          for (const StateShard& shard : state.shards)
                            copy_common(shard.data, shard.elements, block, elements, queue);
                          queue.synchronize();  // the block's memory is used again
                          tick();
                        }});
-  read_state(file, layout, readers);
+  return readers;
+}
+
+void load_device_state(const std::string& file, const Layout& layout, const std::vector<DeviceState>& states,
+                       Queue& queue, const std::function<void()>& tick) {
+  read_state(file, layout, state_readers(states, queue, tick));
 }
 
 SavedParts::SavedParts(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets,
                        Comm& comm, Device& device)
-    : mine_(checkpoint_part(layout, comm.size(), comm.rank())),
+    : SavedParts(states, checkpoint_part(layout, comm.size(), comm.rank()), buckets, comm, device) {}
+
+SavedParts::SavedParts(const std::vector<DeviceState>& states, Range mine, const Buckets& buckets, Comm& comm,
+                       Device& device)
+    : mine_(mine),
       buckets_(buckets),
       comm_(comm),
       ready_(device.make_event()),

@@ -30,6 +30,11 @@ struct DeviceState {
 /// The whole of `data` under a name.
 DeviceState whole_state(std::string name, Tensor data);
 
+/// Readers that put blocks of the flat tensors into the shards that hold them. Keep references to `states`
+/// and `queue`. @param tick  called for each block
+std::vector<StateReader> state_readers(const std::vector<DeviceState>& states, Queue& queue,
+                                       const std::function<void()>& tick);
+
 /// Reads what the shards hold from a checkpoint, block by block: needs no room for a whole tensor. Checksums
 /// of all blocks are verified. Not collective; errors as load_state. @param tick  called for each block
 void load_device_state(
@@ -41,7 +46,7 @@ struct SavedSize {
   int64_t states = 0;    ///< flat tensors
   bool gathers = false;  ///< any of them is shared out
 
-  /// Of the host's memory.
+  /// Of the host's memory. @param ranks, rank  that write one checkpoint together
   int64_t copied(const Layout& layout, int ranks, int rank) const;
   /// Of the device's.
   int64_t gathered(const Buckets& buckets) const;
@@ -52,7 +57,12 @@ struct SavedSize {
 class SavedParts {
 public:
   /// Keeps references to buckets, comm and device. @param states  what will be taken, by names and sizes
+  /// @param mine  the elements of every flat tensor that this rank writes
   /// @throws Error if there is no memory for them
+  SavedParts(const std::vector<DeviceState>& states, Range mine, const Buckets& buckets, Comm& comm,
+             Device& device);
+
+  /// Of a checkpoint that all ranks of `comm` write together.
   SavedParts(const std::vector<DeviceState>& states, const Layout& layout, const Buckets& buckets, Comm& comm,
              Device& device);
 

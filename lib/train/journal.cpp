@@ -96,8 +96,10 @@ void Journal::start(int64_t step, int64_t branch, int nodes, int64_t parameters,
           {"devices", to_json(devices)}}});
 }
 
-void Journal::resume(int64_t step, int ranks, const std::string& file) {
-  write({{{"event", "resume"}, {"attempt", attempt_}, {"step", step}, {"ranks", ranks}, {"file", file}}});
+void Journal::resume(int64_t step, int ranks, const std::string& file, const std::string& host) {
+  Line line{{{"event", "resume"}, {"attempt", attempt_}, {"step", step}, {"ranks", ranks}, {"file", file}}};
+  if (!host.empty()) line.object["memory_of"] = host;
+  write(line);
 }
 
 void Journal::step(const StepRecord& record) {
@@ -179,6 +181,17 @@ void Journal::replicas(int64_t step, double seconds, const std::optional<Replica
   write(line);
 }
 
+void Journal::memory_save(const MemorySave& save) {
+  Line line{{{"event", "memory_save"},
+             {"attempt", attempt_},
+             {"step", save.step},
+             {"nodes", save.nodes},
+             {"seconds", save.seconds},
+             {"stall_seconds", save.stall}}};
+  if (!save.reason.empty()) line.object["reason"] = save.reason;
+  write(line);
+}
+
 void Journal::bad_step(const BadStep& bad) {
   write({{{"event", "bad_step"},
           {"attempt", attempt_},
@@ -206,7 +219,8 @@ void Journal::memory(const MemoryEstimate& estimate) {
           {"scratch_bytes", estimate.scratch},
           {"library_bytes", estimate.libraries},
           {"gathering_bytes", estimate.gathering},
-          {"saving_bytes", estimate.saving}}});
+          {"saving_bytes", estimate.saving},
+          {"memory_checkpoint_bytes", estimate.node_checkpoints}}});
 }
 
 void Journal::end(int64_t step, int64_t peak_bytes, int64_t parameters) {

@@ -39,6 +39,15 @@ struct BadStep {
   Range windows;           ///< of each lane, in its order from the start of training on
 };
 
+/// A checkpoint in the memory of the nodes.
+struct MemorySave {
+  int64_t step = 0;
+  int64_t nodes = 0;        ///< that have it
+  double seconds = 0.0;     ///< until the first node had it, from when the state had been copied
+  double stall = 0.0;       ///< seconds that training stood still for it
+  std::string reason = {};  ///< why a node does not have it; empty: all do
+};
+
 /// What a rank computes on.
 struct RankDevice {
   std::string name;  ///< Device::name
@@ -58,7 +67,8 @@ public:
   /// @param devices  of each rank
   void start(int64_t step, int64_t branch, int nodes, int64_t parameters, int64_t steps, int64_t global_batch,
              const std::vector<RankDevice>& devices);
-  void resume(int64_t step, int ranks, const std::string& file);
+  /// @param host  whose memory holds the file; empty: it is on disk
+  void resume(int64_t step, int ranks, const std::string& file, const std::string& host = {});
   void step(const StepRecord& record);
   void eval(int64_t step, double val_loss);
   void ranks(const IntervalTimes& times, const Stragglers& stragglers);
@@ -66,6 +76,7 @@ public:
   void save(const SaveEnd& end, double stall);
   /// How often to save, by what saves have cost: all in seconds.
   void save_interval(int64_t step, double seconds, double cost, double mtbf);
+  void memory_save(const MemorySave& save);
   void bad_step(const BadStep& bad);
   /// The ranks' weights were compared in so many seconds. @param difference  nothing: they are alike
   void replicas(int64_t step, double seconds, const std::optional<ReplicaDifference>& difference);

@@ -16,14 +16,17 @@ std::string describe(const MemoryEstimate& estimate, int64_t elements) {
   const int64_t saving = estimate.gathering + estimate.saving;
   return fmt::format(
       "{}: parameters {}, gradients {}, optimizer {} (together {:.2f} bytes a parameter), {}"
-      "activations {}, scratch {}{}{}",
+      "activations {}, scratch {}{}{}{}",
       readable_bytes(estimate.total()), readable_bytes(estimate.parameters),
       readable_bytes(estimate.gradients), readable_bytes(estimate.optimizer),
       static_cast<double>(state) / static_cast<double>(elements),
       estimate.tree > 0 ? fmt::format("subtrees {}, ", readable_bytes(estimate.tree)) : "",
       readable_bytes(estimate.activations), readable_bytes(estimate.scratch),
       estimate.libraries > 0 ? fmt::format(", libraries {}", readable_bytes(estimate.libraries)) : "",
-      saving > 0 ? fmt::format(", while saving {}", readable_bytes(saving)) : "");
+      saving > 0 ? fmt::format(", while saving {}", readable_bytes(saving)) : "",
+      estimate.node_checkpoints > 0
+          ? fmt::format(", checkpoints in memory {}", readable_bytes(estimate.node_checkpoints))
+          : "");
 }
 
 int64_t peak_memory() {

@@ -18,12 +18,15 @@ struct MemoryEstimate {
   int64_t libraries = 0;  ///< what they hold of a GPU by themselves (LibraryMemory); 0 until it is measured
   int64_t gathering = 0;  ///< what parts of other ranks come to before they are saved
   int64_t saving = 0;     ///< copies that checkpoints are written from, in the host's memory always
+  int64_t node_checkpoints = 0;  ///< its share of what its node keeps in a memory file system, likewise
 
-  int64_t total() const { return on_device() + saving; }
+  int64_t total() const { return on_device() + on_host(); }
   /// Without what is in the host's memory where the device has its own.
   int64_t on_device() const {
     return parameters + gradients + optimizer + tree + activations + scratch + libraries + gathering;
   }
+  /// What is in the host's memory, wherever the rank computes.
+  int64_t on_host() const { return saving + node_checkpoints; }
   bool operator==(const MemoryEstimate&) const = default;
 };
 

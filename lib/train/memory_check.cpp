@@ -2,6 +2,7 @@
 
 #include "device/cuda_device.hpp"
 #include "model/layout.hpp"
+#include "train/node_checkpoint_room.hpp"
 #include "train/threads.hpp"
 
 #include <algorithm>
@@ -27,9 +28,9 @@ std::string refusal(const MemoryUse& use, const std::vector<std::string>& demand
       describe(use), use.ranks.front(), demands[first], fmt::join(help, "; "));
 }
 
-/// Of the host's memory.
-MemoryDemand demand_of_host(const World& world, int64_t bytes) {
-  MemoryDemand demand{.bytes = bytes, .pools = system_pools("/", world.host())};
+/// Of the host's memory. @param given_back  bytes of it that earlier starts hold (left_in_memory)
+MemoryDemand demand_of_host(const World& world, int64_t bytes, int64_t given_back) {
+  MemoryDemand demand{.bytes = bytes, .pools = system_pools("/", world.host(), given_back)};
   for (MemoryPool& pool : process_pools(fmt::format("rank {}", world.rank())))
     demand.pools.push_back(std::move(pool));
   return demand;
@@ -52,13 +53,16 @@ MemoryUse tightest_of_all(const World& world, const MemoryDemand& mine) {
   return tightest(demands);
 }
 
-/// On GPUs what is saved is copied to pinned memory of the host, which may be less than the GPUs have.
-std::string too_little_for_copies(const MemoryUse& use) {
+/// On GPUs what is saved is copied to pinned memory of the host, which may be less than the GPUs have. What
+/// nodes keep in memory is the host's, too.
+std::string too_little_for_copies(const MemoryUse& use, const TrainOptions& options) {
+  const bool keeps = options.memory_every > 0;
   return fmt::format(
-      "not enough memory of the host: {}, for the copies that checkpoints are written from. What helps: "
-      "free what others hold of it; give the job more memory; fewer ranks a node; --save-every 0 saves "
+      "not enough memory of the host: {}, for the copies that checkpoints are written from{}. What helps: "
+      "free what others hold of it; give the job more memory; fewer ranks a node; {}--save-every 0 saves "
       "nothing. If this is wrong, --memory-check warn starts all the same",
-      describe(use));
+      describe(use), keeps ? " and those that nodes keep in memory" : "",
+      keeps ? "--memory-every 0 keeps none in memory; " : "");
 }
 
 /// Says how near a use comes to its end.
@@ -148,8 +152,8 @@ std::vector<std::string> ways_out(const TrainOptions& options, const Plan& plan,
 }
 
 MemoryDemand memory_demand(const World& world, const DeviceChoice& device, const MemoryEstimate& estimate,
-                           const std::optional<LibraryUse>& libraries) {
-  if (!device.gpu) return demand_of_cpu(world, estimate);
+                           int64_t given_back, const std::optional<LibraryUse>& libraries) {
+  if (!device.gpu) return demand_of_host(world, estimate.total(), given_back);
   return demand_of_gpu(world, *device.gpu, estimate,
                        libraries ? libraries->free_before : free_cuda_memory(*device.gpu));
 }
@@ -161,12 +165,14 @@ MemoryEstimate check_memory(Console& console, const World& world, const DeviceCh
   const int threads = choose_threads(world, static_cast<int>(options.threads)).threads;
   MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
   if (libraries) estimate.libraries = libraries->bytes;
+  const int64_t given_back = left_in_memory(world, options);
   if (device.gpu && options.saves()) {
-    const MemoryUse copies = tightest_of_all(world, demand_of_host(world, estimate.saving));
+    const MemoryUse copies = tightest_of_all(world, demand_of_host(world, estimate.on_host(), given_back));
     if (!copies.ranks.empty() && copies.fits()) say_fit(console, copies);
-    if (!copies.fits()) refuse_or_warn(console, options, world.broadcast(too_little_for_copies(copies)));
+    if (!copies.fits())
+      refuse_or_warn(console, options, world.broadcast(too_little_for_copies(copies, options)));
   }
-  const MemoryUse use = tightest_of_all(world, memory_demand(world, device, estimate, libraries));
+  const MemoryUse use = tightest_of_all(world, memory_demand(world, device, estimate, given_back, libraries));
   const std::vector<std::string> needs = world.gather(describe(estimate, Layout(options.model).parameters()));
   if (use.ranks.empty()) return estimate;
   if (use.fits()) {

@@ -8,6 +8,7 @@
 #include "train/options.hpp"
 #include "train/plan.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,8 +60,9 @@ struct LibraryUse {
 
 /// What a rank that computes there needs, and what it may draw from: on the CPU the host's memory, on a GPU
 /// the GPU's own.
+/// @param given_back  bytes of the host's that checkpoints of earlier starts hold (left_in_memory)
 MemoryDemand memory_demand(const World& world, const DeviceChoice& device, const MemoryEstimate& estimate,
-                           const std::optional<LibraryUse>& libraries = {});
+                           int64_t given_back, const std::optional<LibraryUse>& libraries = {});
 
 /// Before anything is written or allocated: says what the ranks need and may have. Returns what this rank
 /// needs. Collective.

@@ -8,6 +8,7 @@
 #include "train/adamw.hpp"
 #include "train/buckets.hpp"
 #include "train/device_state.hpp"
+#include "train/node_checkpoint_room.hpp"
 
 #include <algorithm>
 
@@ -47,6 +48,15 @@ int64_t rounding_bytes(const TrainOptions& options, const StatePlace& place) {
   return nccl_scratch_bytes(plan, place.ranks_of_node, place.nodes);
 }
 
+/// Copies that are written from, of each kind of checkpoint its own.
+int64_t copied_bytes(const TrainOptions& options, const SavedSize& saved, const Layout& layout,
+                     const StatePlace& place) {
+  if (!options.saves()) return 0;
+  const int64_t for_disk = saved.copied(layout, place.ranks, place.rank);
+  if (options.memory_every == 0) return for_disk;
+  return for_disk + saved.copied(layout, place.ranks_of_node, place.rank_of_node);
+}
+
 int64_t scratch_bytes(const TrainOptions& options, const Plan& plan, int threads) {
   const ScratchShape shape = scratch_shape(options, plan, threads);
   if (options.device != "cuda") return cpu_scratch_bytes(shape);
@@ -63,7 +73,8 @@ StatePlace state_place(const World& world) {
           .ranks = world.size(),
           .nodes = world.nodes(),
           .fewest = fewest,
-          .ranks_of_node = world.node_size()};
+          .ranks_of_node = world.node_size(),
+          .rank_of_node = world.node_rank()};
 }
 
 ScratchShape scratch_shape(const TrainOptions& options, const Plan& plan, int threads) {
@@ -83,17 +94,21 @@ MemoryEstimate estimate_memory(const TrainOptions& options, const Plan& plan, co
   const Buckets buckets(layout, options.bucket_bytes());
   const int64_t all = layout.size() * size_of(DType::f32);
   const SavedSize saved{.states = 1 + AdamW::states, .gathers = options.zero != "0"};
-  return {.parameters = weight_bytes(options, layout, buckets, place),
-          .gradients = all,
-          .optimizer = AdamW::states * updated_elements(options, buckets, {0, layout.size()}, place) *
-                       size_of(DType::f32),
-          .tree = plan.leaves.empty() ? 0 : most_held_subtrees(plan.leaves, plan.all_leaves) * all,
-          .activations = activation_bytes(options.model, plan.micro_batch, options.matrix_type(),
-                                          recompute_named(options.recompute), true),
-          .scratch = scratch_bytes(options, plan, threads) +
-                     (options.device == "cuda" ? rounding_bytes(options, place) : 0),
-          .gathering = options.saves() ? saved.gathered(buckets) : 0,
-          .saving = options.saves() ? saved.copied(layout, place.ranks, place.rank) : 0};
+  return {
+      .parameters = weight_bytes(options, layout, buckets, place),
+      .gradients = all,
+      .optimizer =
+          AdamW::states * updated_elements(options, buckets, {0, layout.size()}, place) * size_of(DType::f32),
+      .tree = plan.leaves.empty() ? 0 : most_held_subtrees(plan.leaves, plan.all_leaves) * all,
+      .activations = activation_bytes(options.model, plan.micro_batch, options.matrix_type(),
+                                      recompute_named(options.recompute), true),
+      .scratch = scratch_bytes(options, plan, threads) +
+                 (options.device == "cuda" ? rounding_bytes(options, place) : 0),
+      .gathering = options.kinds_of_saves() * saved.gathered(buckets),
+      .saving = copied_bytes(options, saved, layout, place),
+      .node_checkpoints = options.memory_every == 0
+                              ? 0
+                              : ceil_div(node_checkpoints_size(layout, saved.states), place.ranks_of_node)};
 }
 
 }  // namespace gpt

@@ -16,6 +16,7 @@ struct StatePlace {
   int nodes = 1;
   int fewest = 1;         ///< ranks on the smallest node
   int ranks_of_node = 1;  ///< on this one's
+  int rank_of_node = 0;   ///< this one, among them
 };
 
 /// This rank's. Collective.

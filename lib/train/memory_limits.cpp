@@ -119,7 +119,7 @@ std::optional<MemoryPool> pool_of_group(const std::string& folder, const std::st
 
 }  // namespace
 
-std::vector<MemoryPool> system_pools(const std::string& root, const std::string& host) {
+std::vector<MemoryPool> system_pools(const std::string& root, const std::string& host, int64_t given_back) {
   const std::string base = root == "/" ? "" : root;
   std::vector<MemoryPool> pools;
   const std::string meminfo = base + "/proc/meminfo";
@@ -127,7 +127,7 @@ std::vector<MemoryPool> system_pools(const std::string& root, const std::string&
     pools.push_back({.key = "memory",
                      .name = "MemAvailable of /proc/meminfo",
                      .total = bytes_in(meminfo, "MemTotal:"),
-                     .available = available});
+                     .available = available + given_back});
   for (const Hierarchy& hierarchy : hierarchies(base + "/proc/self/mountinfo")) {
     const auto group = own_group(base + "/proc/self/cgroup", hierarchy.unified);
     if (!group) continue;

@@ -21,7 +21,10 @@ struct MemoryPool {
 /// left out.
 /// @param root  of the file system: "/", or for tests a folder with such files
 /// @param host  the machine's name, for people
-std::vector<MemoryPool> system_pools(const std::string& root, const std::string& host);
+/// @param given_back  bytes of the machine's memory that this job gives back before it needs any, of groups
+/// that are gone
+std::vector<MemoryPool> system_pools(const std::string& root, const std::string& host,
+                                     int64_t given_back = 0);
 
 /// Limits of this process alone: RLIMIT_AS and RLIMIT_DATA (ulimit -v, -d), as far as they are set. What is
 /// available there is less by what libraries will take.

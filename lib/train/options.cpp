@@ -101,6 +101,13 @@ void validate_options(const TrainOptions& options) {
   validate_count("keep", options.keep, 1);
   validate_count("keep-every", options.keep_every, 0);
   validate_count("save-failures", options.save_failures, 1);
+  validate_count("memory-every", options.memory_every, 0);
+  validate(options.memory_every == 0 || options.saves(),
+           "--memory-every {} with --save-every 0: checkpoints in memory stand between those on disk; give "
+           "--save-every, too",
+           options.memory_every);
+  validate(options.memory_folder.starts_with('/'),
+           "--memory-folder '{}': name it from the root on, as /dev/shm", options.memory_folder);
   on_bad_step_named(options.on_bad_step);
   validate_count("max-bad-steps", options.max_bad_steps, 1);
   validate(options.spike_z == 0 || (options.spike_z >= 3 && options.spike_z <= 1e6),

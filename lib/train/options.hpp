@@ -52,6 +52,8 @@ struct TrainOptions {
   std::string save = "async";  ///< async, sync: whether training goes on while a checkpoint is written
   bool verify_saves = true;
   int64_t save_failures = 3;  ///< in a row, that end the run
+  int64_t memory_every = 0;   ///< between checkpoints in the memory of the nodes
+  std::string memory_folder = "/dev/shm";
   int64_t log_every = 10;
   int64_t sample_tokens = 200;
   bool log_samples = false;
@@ -83,6 +85,8 @@ struct TrainOptions {
   double bucket_mb = 4.0;
 
   bool saves() const { return save_every != 0; }
+  /// On disk, and in memory: each is copied by itself.
+  int64_t kinds_of_saves() const { return int64_t{saves()} + int64_t{memory_every > 0}; }
   bool cudnn_attention() const { return attention == "cudnn"; }
   DType matrix_type() const { return precision_named(precision); }
   /// Of the weights before any update.

@@ -12,6 +12,7 @@
 #include "train/console.hpp"
 #include "train/memory_estimate.hpp"
 #include "train/memory_limits.hpp"
+#include "train/node_checkpoint_room.hpp"
 #include "train/preflight_dataset.hpp"
 #include "train/preflight_look.hpp"
 #include "train/preflight_odd.hpp"
@@ -128,8 +129,10 @@ int64_t available_memory(const World& world) {
 }
 
 /// Memory and disk that training would take, as far as that is known.
+/// @param given_back  left_in_memory
 void add_needs(const World& world, const TrainOptions& typed, const DeviceChoice& device,
-               const StatePlace& place, int threads, const DatasetLook& data, RankLook& mine) {
+               const StatePlace& place, int threads, const DatasetLook& data, int64_t given_back,
+               RankLook& mine) {
   mine.host_memory = available_memory(world);
   if (!data.dataset || typed.eval_only) return;
   TrainOptions options = typed;
@@ -138,13 +141,13 @@ void add_needs(const World& world, const TrainOptions& typed, const DeviceChoice
   try {
     const Plan plan = make_plan(options, *data.dataset, TrainState(), world.rank(), world.size());
     const MemoryEstimate estimate = estimate_memory(options, plan, place, threads);
-    mine.memory = memory_demand(world, device, estimate, LibraryUse{.free_before = mine.gpu.free});
+    mine.memory =
+        memory_demand(world, device, estimate, given_back, LibraryUse{.free_before = mine.gpu.free});
   } catch (const Error& error) {
     mine.plan_problem = error.what();
   }
   constexpr int64_t states = 3;  // parameters and both moments
-  if (options.save_every > 0)
-    mine.checkpoint_bytes = states * size_of(DType::f32) * Layout(options.model).size();
+  if (options.saves()) mine.checkpoint_bytes = states * size_of(DType::f32) * Layout(options.model).size();
 }
 
 bool on_all_ranks(const World& world, bool mine) {
@@ -179,8 +182,9 @@ RankLook look_around(const World& world, const Places& places, const TrainOption
     choice = {};
     device = make_cpu_device(threads.threads);
   }
+  const int64_t given_back = left_in_memory(world, options);
   look_everywhere(world, places,
-                  [&] { add_needs(world, options, choice, place, threads.threads, data, mine); });
+                  [&] { add_needs(world, options, choice, place, threads.threads, data, given_back, mine); });
   world.watchdog().enter(Phase::start, 0);
   mine.bandwidth = measure_bandwidth(world, *device, [&](const World& part) {
     if (!on_gpus) return make_mpi_session(part);

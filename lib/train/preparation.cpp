@@ -4,10 +4,12 @@
 #include "train/agreement.hpp"
 #include "train/comm_plan.hpp"
 #include "train/evaluator.hpp"
+#include "train/node_checkpoint_choice.hpp"
 #include "train/threads.hpp"
 
 #include <filesystem>
 #include <map>
+#include <utility>
 
 namespace gpt {
 namespace {
@@ -42,7 +44,8 @@ std::vector<std::string> changed_options(const std::string& stored, const std::s
 
 /// Takes the chosen checkpoint's options and position over, and refuses what does not fit it.
 void resume(PreparedRun& run, const OptionSource& source) {
-  const CheckpointHeader header = read_checkpoint_header(run.start.file);
+  const CheckpointHeader header =
+      run.start.memory ? run.start.memory->header : read_checkpoint_header(run.start.file);
   run.options = source.resolve(header.configuration);
   validate_options(run.options);
   run.configuration = source.to_text(run.options);
@@ -65,7 +68,9 @@ StartPoint agree_on_start(const World& world, const TrainOptions& options) {
   world.everywhere([&] {
     if (world.is_root()) text = to_text(choose_start(options.resume, options.out + "/checkpoints"));
   });
-  return start_from_text(world.broadcast(text));
+  StartPoint start = start_from_text(world.broadcast(text));
+  if (options.resume != "auto" || options.eval_only) return start;
+  return with_node_checkpoints(world, options.out, std::move(start));
 }
 
 PreparedRun prepare_run(World& world, const OptionSource& source) {

@@ -4,6 +4,7 @@
 #include "data/dataset.hpp"
 #include "device/cpu_scratch.hpp"
 #include "train/device_choice.hpp"
+#include "train/node_saver.hpp"
 #include "train/options.hpp"
 #include "train/plan.hpp"
 #include "train/start_point.hpp"
@@ -33,6 +34,7 @@ struct PreparedRun {
   int64_t scratch_bytes = 0;  ///< working memory of operations
   int64_t library_bytes = 0;  ///< what libraries hold of the GPU; once they are there
   std::string comm_choice;    ///< of the resumed run (CommChoice as text), then of this one; empty: none yet
+  std::optional<NodeCheckpointPlace> node_checkpoints;  ///< of this start, with --memory-every
 };
 
 /// Options, agreement of all ranks, node layout, choice of checkpoint, dataset, plan. Collective; once per
@@ -40,7 +42,8 @@ struct PreparedRun {
 /// @throws SharedError
 PreparedRun prepare_run(World& world, const OptionSource& source);
 
-/// The start that `--resume` and the run folder give now, decided by the root. Collective.
+/// The start that `--resume`, the run folder and the memory of the nodes give now, the same on all ranks.
+/// Collective.
 StartPoint agree_on_start(const World& world, const TrainOptions& options);
 
 }  // namespace gpt

@@ -46,7 +46,9 @@ RunReport::RunReport(const World& world, Console& console, const PreparedRun& ru
     journal_->start(run.state.step, run.start.branch, world.nodes(), parameters, run.plan.steps,
                     options_.global_batch, devices);
     journal_->memory(largest);
-    if (!run.start.file.empty()) journal_->resume(run.state.step, world.size(), run.start.file);
+    if (!run.start.file.empty())
+      journal_->resume(run.state.step, world.size(), run.start.file,
+                       run.start.memory ? run.start.memory->host : std::string());
   });
   if (options_.log_samples)
     samples_.emplace(run_folder,

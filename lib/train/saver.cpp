@@ -20,19 +20,22 @@ struct Saver::Shared {
   enum class State { idle, working, ended, over };
 
   Shared(const World& main, std::unique_ptr<World> duplicate, SaveSettings given, const Layout& map,
-         SavedParts copies)
+         SavedParts copies, std::unique_ptr<NodeSaver> node)
       : world(main),
         beside(std::move(duplicate)),
         settings(std::move(given)),
         layout(map),
-        parts(std::move(copies)) {}
+        parts(std::move(copies)),
+        memory(std::move(node)) {}
 
   const World& world;
   const std::unique_ptr<World> beside;
   const SaveSettings settings;
   const Layout layout;
   SavedParts parts;
-  CheckpointHeader header;  // of the save under way, as the next
+  const std::unique_ptr<NodeSaver> memory;
+  CheckpointHeader header;  // of the save under way, as the next two
+  SavePlaces places;
   std::function<void()> confirm;
 
   mutable std::mutex mutex;
@@ -44,6 +47,9 @@ struct Saver::Shared {
 
   void work();
   SaveEnd save();
+  void save_to_disk(SaveEnd& end);
+  uint64_t signs_of_life() const;
+  bool waits() const;
   void retire(SaveEnd& end) const;
   void move_to(State next);
 };
@@ -77,6 +83,13 @@ SaveEnd Saver::Shared::save() {
   beside->watchdog().enter(Phase::save, header.step);
   SaveEnd result;
   result.step = header.step;
+  result.places = places;
+  if (places.memory) result.memory = memory->save(header);
+  if (places.disk) save_to_disk(result);
+  return result;
+}
+
+void Saver::Shared::save_to_disk(SaveEnd& result) {
   result.file = settings.folder + "/" + checkpoint_name(header.step);
   parts.wait();
   const Stopwatch watch;
@@ -85,11 +98,19 @@ SaveEnd Saver::Shared::save() {
   } catch (const SharedError& error) {
     result.failure = error.what();
     result.rank = error.rank();
-    return result;
+    return;
   }
   result.seconds = watch.seconds();
   retire(result);
-  return result;
+}
+
+/// Of the thread, in whichever World it is at work.
+uint64_t Saver::Shared::signs_of_life() const {
+  return beside->watchdog().pulse().ticks() + (memory ? memory->pulse().ticks() : 0);
+}
+
+bool Saver::Shared::waits() const {
+  return beside->watchdog().pulse().status().waiting || (memory && memory->pulse().status().waiting);
 }
 
 /// Older checkpoints go when the new one is known to be good.
@@ -125,9 +146,9 @@ void Saver::Shared::retire(SaveEnd& result) const {
 }
 
 Saver::Saver(const World& world, std::unique_ptr<World> beside, SaveSettings settings, const Layout& layout,
-             SavedParts parts)
-    : shared_(
-          std::make_unique<Shared>(world, std::move(beside), std::move(settings), layout, std::move(parts))) {
+             SavedParts parts, std::unique_ptr<NodeSaver> memory)
+    : shared_(std::make_unique<Shared>(world, std::move(beside), std::move(settings), layout,
+                                       std::move(parts), std::move(memory))) {
   Shared& shared = *shared_;
   shared.thread = start_thread("saving", [&shared] { shared.work(); });
 }
@@ -148,16 +169,21 @@ Saver::~Saver() {
 }
 
 void Saver::begin(const CheckpointHeader& header, const std::vector<DeviceState>& states, Queue& compute,
-                  std::function<void()> confirm) {
-  expects(!under_way());
+                  SavePlaces places, std::function<void()> confirm) {
+  expects(!under_way() && (places.disk || places.memory) && (!places.memory || shared_->memory));
   fault_point("save.copy");
   shared_->header = header;
+  shared_->places = places;
   shared_->confirm = std::move(confirm);
-  shared_->parts.take(states, compute);
+  if (places.memory) shared_->memory->take(states, compute);
+  if (places.disk) shared_->parts.take(states, compute);
   shared_->move_to(Shared::State::working);
 }
 
-void Saver::protect(Queue& compute) { shared_->parts.protect(compute); }
+void Saver::protect(Queue& compute) {
+  if (shared_->places.memory) shared_->memory->protect(compute);
+  if (shared_->places.disk) shared_->parts.protect(compute);
+}
 
 bool Saver::under_way() const {
   const std::lock_guard lock(shared_->mutex);
@@ -174,15 +200,14 @@ bool Saver::has_ended() const {
 SaveEnd Saver::wait() {
   expects(under_way());
   constexpr std::chrono::milliseconds glance(20);
-  const Pulse& saving = shared_->beside->watchdog().pulse();
   Watchdog& watchdog = shared_->world.watchdog();
   Watchdog::Waiting waiting(watchdog, false);  // while the other thread waits for other ranks
-  uint64_t seen = saving.ticks();
+  uint64_t seen = shared_->signs_of_life();
   {
     std::unique_lock lock(shared_->mutex);
     while (!shared_->changed.wait_for(lock, glance, [&] { return shared_->state == Shared::State::ended; })) {
-      if (std::exchange(seen, saving.ticks()) != seen) watchdog.tick();
-      waiting.set(saving.status().waiting);
+      if (const uint64_t now = shared_->signs_of_life(); std::exchange(seen, now) != now) watchdog.tick();
+      waiting.set(shared_->waits());
     }
     shared_->state = Shared::State::idle;
   }

@@ -25,7 +25,8 @@ StartPoint begin_anew(const CheckpointList& list) {
 }
 
 StartPoint go_on_from(const CheckpointFile& file, const CheckpointList& list) {
-  StartPoint start{.file = file.path, .run_id = file.run_id, .passed_over = list.passed_over};
+  StartPoint start{
+      .file = file.path, .step = file.step, .run_id = file.run_id, .passed_over = list.passed_over};
   std::error_code ignored;  // files that cannot be compared are different files
   const bool newest =
       !list.valid.empty() && std::filesystem::equivalent(list.valid.front().path, file.path, ignored);
@@ -61,6 +62,7 @@ StartPoint choose_start(const std::string& resume, const std::string& checkpoint
 
 std::string to_text(const StartPoint& start) {
   return nlohmann::json{{"file", start.file},
+                        {"step", start.step},
                         {"run_id", start.run_id},
                         {"branch", start.branch},
                         {"parent_step", start.parent_step},
@@ -71,6 +73,7 @@ std::string to_text(const StartPoint& start) {
 StartPoint start_from_text(const std::string& text) {
   const auto object = nlohmann::json::parse(text);
   return {.file = object.at("file"),
+          .step = object.at("step"),
           .run_id = object.at("run_id"),
           .branch = object.at("branch"),
           .parent_step = object.at("parent_step"),

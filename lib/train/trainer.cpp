@@ -11,6 +11,9 @@
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
 #include "train/flat_buffers.hpp"
+#include "train/node_checkpoint_load.hpp"
+#include "train/node_checkpoint_room.hpp"
+#include "train/node_checkpoint_run.hpp"
 #include "train/replica_check.hpp"
 #include "train/run_report.hpp"
 #include "train/schedule.hpp"
@@ -66,9 +69,10 @@ struct Trainer::Impl {
   std::optional<RunReport> report;
   std::optional<BatchReader> reader;
 
-  /// @param beside  a duplicate of `ranks` for the thread that saves; null: nothing will be saved
-  Impl(const World& ranks, std::unique_ptr<World> beside, Device& processor, Comm& group, PreparedRun& run,
-       Console& speaker, FlatBuffers buffers)
+  /// @param beside, node  duplicates of `ranks` and of this node's, for the thread that saves; null: nothing
+  /// will be saved, or nothing in memory
+  Impl(const World& ranks, std::unique_ptr<World> beside, std::unique_ptr<World> node, Device& processor,
+       Comm& group, PreparedRun& run, Console& speaker, FlatBuffers buffers)
       : world(ranks),
         device(processor),
         comm(group),
@@ -98,9 +102,9 @@ struct Trainer::Impl {
         reducer(step.reducer()),
         listener(step, layout, *queue, world.watchdog()),
         state(run.state),
-        checkpoints(world, console, options, plan.steps, start.start.file,
-                    start.start.file.empty() ? -1 : state.step, step_state_bytes(),
-                    make_saver(std::move(beside))),
+        checkpoints(world, console, options, plan.steps, start.start.file_on_disk(),
+                    start.start.step_on_disk(), step_state_bytes(),
+                    make_saver(std::move(beside), std::move(node))),
         stop_request(world, options.time_limit),
         origin(start.start),
         bad_steps(world, console, options, plan.tokens_per_step) {
@@ -113,7 +117,7 @@ struct Trainer::Impl {
     if (options.eval_every > 0)
       evaluator.emplace(*run.dataset, options.model.context, options.eval_windows, plan.micro_batch, device,
                         world.rank(), world.size());
-    if (!start.start.file.empty()) load(start.start.file);
+    if (!start.start.file.empty() && !start.start.memory) load(start.start.file);
   }
 
   MemoryEstimate memory() const {
@@ -124,8 +128,20 @@ struct Trainer::Impl {
             .activations = model.activation_bytes(),
             .scratch = start.scratch_bytes,
             .libraries = start.library_bytes,
-            .gathering = options.saves() ? saved_size().gathered(reducer.buckets()) : 0,
-            .saving = options.saves() ? saved_size().copied(layout, comm.size(), comm.rank()) : 0};
+            .gathering = options.kinds_of_saves() * saved_size().gathered(reducer.buckets()),
+            .saving = copied_bytes(),
+            .node_checkpoints =
+                start.node_checkpoints
+                    ? ceil_div(node_checkpoints_size(layout, saved_size().states), world.node_size())
+                    : 0};
+  }
+
+  int64_t copied_bytes() const {
+    if (!options.saves()) return 0;
+    const SavedSize saved = saved_size();
+    const int64_t for_disk = saved.copied(layout, comm.size(), comm.rank());
+    if (!start.node_checkpoints) return for_disk;
+    return for_disk + saved.copied(layout, world.node_size(), world.node_rank());
   }
 
   SavedSize saved_size() const {
@@ -135,19 +151,33 @@ struct Trainer::Impl {
 
   int64_t step_state_bytes() const { return saved_size().states * layout.size() * size_of(DType::f32); }
 
-  std::unique_ptr<Saver> make_saver(std::unique_ptr<World> beside) {
+  std::unique_ptr<Saver> make_saver(std::unique_ptr<World> beside, std::unique_ptr<World> node) {
     if (!beside) return nullptr;
+    std::unique_ptr<NodeSaver> memory_of_node;
+    if (node) {
+      const Range part = checkpoint_part(layout, node->size(), node->rank());
+      memory_of_node =
+          std::make_unique<NodeSaver>(std::move(node), *start.node_checkpoints, layout,
+                                      SavedParts(step.state(), part, reducer.buckets(), comm, device));
+    }
     return std::make_unique<Saver>(world, std::move(beside),
                                    SaveSettings{.folder = options.out + "/checkpoints",
                                                 .keep = options.keep,
                                                 .keep_every = options.keep_every,
                                                 .verify = options.verify_saves},
-                                   layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device));
+                                   layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device),
+                                   std::move(memory_of_node));
   }
 
   void load(const std::string& file) {
     world.watchdog().enter(Phase::load, start.state.step);
     load_device_state(file, layout, step.state(), *queue, [this] { world.watchdog().tick(); });
+  }
+
+  /// Collective.
+  void load_from_memory(const StartPoint& from) {
+    world.watchdog().enter(Phase::load, start.state.step);
+    load_from_node(world, from.memory->node, from.file, layout, step.state(), *queue);
   }
 
   /// Of this rank's sequences.
@@ -182,11 +212,16 @@ struct Trainer::Impl {
   void vote();
   void compare_replicas();
   CheckpointHeader header() const;
-  void save();
+  void save(SavePlaces places = {});
   void finish_saving();
   [[noreturn]] void stop();
   bool due(int64_t interval) const { return interval > 0 && state.step % interval == 0; }
-  bool save_is_due() const { return save_asked || due(options.save_every); }
+  /// Of the state as it is: no copy of the last step is kept in memory.
+  SavePlaces places_due() const {
+    return {.disk = save_asked || due(options.save_every),
+            .memory = due(options.memory_every) && state.step < plan.steps};
+  }
+  bool save_is_due() const { return places_due().disk || places_due().memory; }
   Range windows_of(int64_t number) const;
 };
 
@@ -208,6 +243,8 @@ void Trainer::Impl::run() {
 
 void Trainer::Impl::take_steps() {
   step.spread_weights(state.last_update);
+  // The other nodes hold none of it yet.
+  if (start.start.memory && start.node_checkpoints) save({.disk = false, .memory = true});
   while (state.step < plan.steps) {
     take_step();
     if (due(options.eval_every) || save_is_due() || due(options.check_replicas) || state.step == plan.steps)
@@ -218,7 +255,7 @@ void Trainer::Impl::take_steps() {
     }
     if (due(options.check_replicas)) compare_replicas();
     if (due(options.eval_every)) evaluate_and_log();
-    if (save_is_due()) save();
+    if (save_is_due()) save(places_due());
     if (stopping && state.step < plan.steps) stop();
   }
   reducer.wait_for_params();
@@ -408,19 +445,20 @@ CheckpointHeader Trainer::Impl::header() const {
           .comm_choice = start.comm_choice};
 }
 
-void Trainer::Impl::save() {
+void Trainer::Impl::save(SavePlaces places) {
   compare_replicas();
   world.watchdog().enter(Phase::save, state.step);
   fault_point("save");
-  save_asked = false;
+  if (places.disk) save_asked = false;
   reducer.wait_for_params();
-  checkpoints.begin(header(), step.state(), *queue);
+  checkpoints.begin(header(), step.state(), *queue, places);
 }
 
 /// The last step is worth as many attempts as may fail.
 void Trainer::Impl::finish_saving() {
   if (!options.saves()) return;
   for (checkpoints.hear(); checkpoints.saved_step() != state.step; checkpoints.hear()) save();
+  end_node_checkpoints(console, world, options);
 }
 
 Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& run, Console& console) {
@@ -434,9 +472,12 @@ Trainer::Trainer(const World& world, Device& device, Comm& comm, PreparedRun& ru
         set_initial_weights(weights, layout, options.model, options.seed, *device.make_queue());
       });
   std::unique_ptr<World> beside = options.saves() ? world.duplicate() : nullptr;
+  std::unique_ptr<World> node = run.node_checkpoints ? world.duplicate_node() : nullptr;
   world.everywhere([&] {
-    impl_ = std::make_unique<Impl>(world, std::move(beside), device, comm, run, console, std::move(buffers));
+    impl_ = std::make_unique<Impl>(world, std::move(beside), std::move(node), device, comm, run, console,
+                                   std::move(buffers));
   });
+  if (run.start.memory) impl_->load_from_memory(run.start);
 }
 
 Trainer::~Trainer() = default;

@@ -18,6 +18,8 @@
 #include "train/library_memory.hpp"
 #include "train/memory_check.hpp"
 #include "train/memory_estimate.hpp"
+#include "train/node_checkpoint_room.hpp"
+#include "train/node_checkpoint_run.hpp"
 #include "train/plan.hpp"
 #include "train/preparation.hpp"
 #include "train/run_folder.hpp"
@@ -146,7 +148,9 @@ constexpr const char* words_upon_request =
     "launcher ends it before; Ctrl-C or SIGTERM once more ends it at once";
 
 void train(Console& console, const World& world, PreparedRun& run) {
-  run.scratch_bytes = check_memory(console, world, run.device, run.options, run.plan).scratch;
+  const MemoryEstimate memory = check_memory(console, world, run.device, run.options, run.plan);
+  run.scratch_bytes = memory.scratch;
+  check_node_checkpoints(console, world, run.options, memory);
   run.step_shape = scratch_shape(run.options, run.plan,
                                  choose_threads(world, static_cast<int>(run.options.threads)).threads);
   const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
@@ -159,6 +163,8 @@ void train(Console& console, const World& world, PreparedRun& run) {
     remove_verdict(run.options.out);
     folder->write_text("config.ini", run.configuration);
   });
+  run.node_checkpoints =
+      begin_node_checkpoints(console, world, folder.get(), run.options, run.start, run.state.step);
   world.watchdog().set_folder(run.options.out);
   end_at_once_where(run.options.out + "/verdict.json");
   if (folder) say_before_signals_end_it(words_upon_signals(run.options), run.options.out + "/verdict.json");
@@ -196,8 +202,10 @@ int run_training(World& world, const OptionSource& source) {
   if (run.options.eval_only) {
     refuse_stop_requests();
     evaluate_only(console, world, run);
-  } else if (!run.start.file.empty() && run.state.step >= run.plan.steps) {
-    hold_folder(world, run.options.out);  // a folder in which another job is at work is not finished
+  } else if (!run.start.file.empty() && !run.start.memory && run.state.step >= run.plan.steps) {
+    // A folder in which another job is at work is not finished.
+    const std::unique_ptr<RunFolder> folder = hold_folder(world, run.options.out);
+    end_node_checkpoints(console, world, run.options);
     console.say(
         fmt::format("finished: {} has {} steps, {} were asked for. For more, raise --steps (or --epochs); to "
                     "train anew, take another --out and give all options again (--config {}/config.ini)",

@@ -18,7 +18,7 @@ namespace gpt {
 namespace {
 
 /// What a rank of a run with these options allocates, in the order of a Trainer.
-MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, Comm& comm) {
+MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, const StatePlace& place, Comm& comm) {
   const Layout layout(options.model);
   const Buckets buckets(layout, options.bucket_bytes());
   test::CountingDevice device;
@@ -46,6 +46,10 @@ MemoryEstimate allocated(const TrainOptions& options, const Plan& plan, Comm& co
   std::vector<DeviceState> states = optimizer.state();
   states.push_back(weights.state());
   const SavedParts saved(states, layout, buckets, comm, device);
+  std::optional<SavedParts> of_node;
+  if (options.memory_every > 0)
+    of_node.emplace(states, checkpoint_part(layout, place.ranks_of_node, place.rank_of_node), buckets, comm,
+                    device);
   note(taken.saving);
   return taken;
 }
@@ -83,6 +87,7 @@ TEST_CASE("what ranks allocate is what was estimated before") {
       for (const char* const zero : {"0", "1", "node"}) {
         options.reduction = reduction;
         options.zero = zero;
+        options.memory_every = options.zero == "0" ? 0 : 10;
         if (options.zero == "node" && options.reduction != "hierarchical") continue;
         const std::unique_ptr<Comm> comm =
             options.reduction == "tree"
@@ -95,7 +100,7 @@ TEST_CASE("what ranks allocate is what was estimated before") {
             options.recompute = recompute;
             INFO(layout, " ", reduction, " zero ", zero, " ", precision, " ", recompute);
             const MemoryEstimate estimate = estimate_memory(options, plan, place, 1);
-            const MemoryEstimate taken = allocated(options, plan, *comm);
+            const MemoryEstimate taken = allocated(options, plan, place, *comm);
             CHECK(taken.gradients == estimate.gradients);
             CHECK(taken.activations == estimate.activations);
             CHECK(taken.saving == estimate.gathering + estimate.saving);

@@ -61,7 +61,7 @@ struct Job {
     header.step = step;
     header.run_id = 7;
     header.model = model;
-    saver->begin(header, states, *queue, confirm);
+    saver->begin(header, states, *queue, {}, confirm);
   }
   std::string file(int64_t step) const { return folder.path + "/" + checkpoint_name(step); }
 

@@ -171,7 +171,7 @@ TEST_CASE("differences are those of the numbers, by parameter and tensor") {
     for (const FieldDifference& field : differences) names.push_back(field.field + ":" + field.first);
     return names;
   };
-  CHECK(fields(found.header) == std::vector<std::string>{"step:5", "cursor:15"});
+  CHECK(fields(found.header) == std::vector<std::string>{"step:5", "last_update:5", "cursor:15"});
   CHECK(fields(found.configuration) == std::vector<std::string>{"lr:0.001", "warmup:—"});
 }
 

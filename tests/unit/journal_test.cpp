@@ -52,6 +52,7 @@ TEST_CASE("events are one line each, with every field") {
     journal.save(end, 0.125);
     end.failure = "no room";
     journal.save(end, 0.0625);
+    journal.memory_save({.step = 12, .nodes = 1, .seconds = 0.5, .stall = 0.25, .reason = "no room"});
     journal.memory({.parameters = 1,
                     .gradients = 2,
                     .optimizer = 3,
@@ -60,11 +61,12 @@ TEST_CASE("events are one line each, with every field") {
                     .scratch = 7,
                     .libraries = 8,
                     .gathering = 9,
-                    .saving = 6});
+                    .saving = 6,
+                    .node_checkpoints = 10});
     journal.end(20, 5000, 1000);
   }
   const std::vector<json> all = events(path);
-  REQUIRE(all.size() == 8);
+  REQUIRE(all.size() == 9);
   CHECK(all[0] == json{{"event", "start"},
                        {"attempt", 1},
                        {"step", 10},
@@ -102,7 +104,14 @@ TEST_CASE("events are one line each, with every field") {
                        {"step", 12},
                        {"reason", "no room"},
                        {"stall_seconds", 0.0625}});
-  CHECK(all[6] == json{{"event", "memory"},
+  CHECK(all[6] == json{{"event", "memory_save"},
+                       {"attempt", 1},
+                       {"step", 12},
+                       {"nodes", 1},
+                       {"seconds", 0.5},
+                       {"stall_seconds", 0.25},
+                       {"reason", "no room"}});
+  CHECK(all[7] == json{{"event", "memory"},
                        {"attempt", 1},
                        {"parameter_bytes", 1},
                        {"gradient_bytes", 2},
@@ -112,8 +121,9 @@ TEST_CASE("events are one line each, with every field") {
                        {"scratch_bytes", 7},
                        {"library_bytes", 8},
                        {"gathering_bytes", 9},
-                       {"saving_bytes", 6}});
-  CHECK(all[7] == json{{"event", "end"},
+                       {"saving_bytes", 6},
+                       {"memory_checkpoint_bytes", 10}});
+  CHECK(all[8] == json{{"event", "end"},
                        {"attempt", 1},
                        {"step", 20},
                        {"peak_bytes", 5000},

@@ -21,7 +21,9 @@ public:
     std::filesystem::create_directories(file.parent_path());
     test::write_bytes(file, text);
   }
-  std::vector<MemoryPool> pools() const { return system_pools(folder_.path(), "n1"); }
+  std::vector<MemoryPool> pools(int64_t given_back = 0) const {
+    return system_pools(folder_.path(), "n1", given_back);
+  }
 
   /// Version 2, this process in the group.
   void unified(const std::string& group, const std::string& top = "/") {
@@ -53,6 +55,7 @@ TEST_CASE("the machine's memory is what it calls available") {
   CHECK(pools[0].name == "MemAvailable of /proc/meminfo on host n1");
   CHECK(pools[0].total == 2000 * 1024);
   CHECK(pools[0].available == 900 * 1024);
+  CHECK(files.pools(5000)[0].available == 900 * 1024 + 5000);
 }
 
 TEST_CASE("of control groups the process's own and those around it count, without file caches") {

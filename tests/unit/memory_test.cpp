@@ -16,9 +16,12 @@ TEST_CASE("an estimate says what it is made of") {
         "activations 1.5 MB, scratch 0.0 MB");
   CHECK(describe({.tree = 7'000'000, .saving = 8'000'000}, 1).find("subtrees 7.0 MB, ") != std::string::npos);
   CHECK(describe({.saving = 8'000'000}, 1).find(", while saving 8.0 MB") != std::string::npos);
-  const MemoryEstimate saving{.gradients = 5, .gathering = 7, .saving = 11};
-  CHECK(saving.total() == 23);
-  CHECK(saving.on_device() == 12);  // copies are the host's
+  CHECK(describe({.node_checkpoints = 9'000'000}, 1).find(", checkpoints in memory 9.0 MB") !=
+        std::string::npos);
+  const MemoryEstimate saving{.gradients = 5, .gathering = 7, .saving = 11, .node_checkpoints = 13};
+  CHECK(saving.total() == 36);
+  CHECK(saving.on_device() == 12);  // copies are the host's, and what is kept in memory
+  CHECK(saving.on_host() == 24);
 }
 
 TEST_CASE("the peak of memory rises by what is used") {
