@@ -29,6 +29,7 @@ constexpr Command commands[] = {
      inspect_file},
     {"verify", "FILE|RUN...", "read every bit, and name what is damaged", verify_files},
     {"diff", "A B", "how two checkpoints differ", diff_files},
+    {"ledger", "RUN", "was each window of the data read once in each epoch?", audit_run},
 };
 
 std::string names() {

@@ -99,8 +99,6 @@ std::vector<Entry> entries(TrainOptions& o) {
       {logs, "memory-folder", &o.memory_folder, "memory file system (tmpfs) of every node for them",
        Entry::Scope::machine},
       {logs, "log-every", &o.log_every, "steps between printed lines; 0: none. log.jsonl has every step"},
-      {logs, "log-samples", &o.log_samples, "write the windows that each rank consumed to samples/",
-       Entry::Scope::machine},
       {logs, "sample-tokens", &o.sample_tokens, "length of the sample printed at the end; 0: none"},
 
       {guard, "on-bad-step", &o.on_bad_step,

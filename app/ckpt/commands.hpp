@@ -12,6 +12,7 @@ ExitCode list_run(const Arguments& arguments);
 ExitCode inspect_file(const Arguments& arguments);
 ExitCode verify_files(const Arguments& arguments);
 ExitCode diff_files(const Arguments& arguments);
+ExitCode audit_run(const Arguments& arguments);
 
 /// False if help was wanted, and printed. @throws Error(usage)
 bool parse(CommandLine& line, const Arguments& arguments);

@@ -48,6 +48,7 @@ const std::vector<Point>& points() {
       {"save.rename", {training, bench}, writes},
       {"save.verify", {training}, reads},
       {"save.retire", {training, bench}},
+      {"ledger.write", {training}},
       {"folder.write", {training}, writes},
       {"lease.write", {training}, writes},
       {"lease.renew", {training}, writes},

@@ -44,6 +44,9 @@ CommHandle split(MPI_Comm comm, int color, int key) {
   return handle;
 }
 
+constexpr int collect_tag = 17;
+constexpr int64_t collect_piece = int64_t{1} << 30;  // MPI counts in int
+
 /// A blocking call would spin in MPI's progress, and take the core from whoever computes.
 void wait_patiently(MPI_Request& request) {
   constexpr std::chrono::microseconds shortest(50), longest(2000);
@@ -276,6 +279,55 @@ std::string World::broadcast(std::string text) const {
 std::vector<std::string> World::gather(std::string_view text) const {
   const Watchdog::Waiting waiting(*watchdog_);
   return gather_texts(text, world_);
+}
+
+void World::complete(MPI_Request request) const {
+  if (patient_) return wait_patiently(request);
+  check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+void World::send_to_root(std::string_view text) const {
+  const Watchdog::Waiting waiting(*watchdog_);
+  const int64_t length = std::ssize(text);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Isend(&length, 1, MPI_INT64_T, 0, collect_tag, world_, &request));
+  complete(request);
+  for (int64_t begin = 0; begin < length; begin += collect_piece) {
+    const auto count = static_cast<int>(std::min(collect_piece, length - begin));
+    check_mpi(MPI_Isend(text.data() + begin, count, MPI_CHAR, 0, collect_tag, world_, &request));
+    complete(request);
+  }
+}
+
+std::string World::receive_from(int rank) const {
+  const Watchdog::Waiting waiting(*watchdog_);
+  int64_t length = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Irecv(&length, 1, MPI_INT64_T, rank, collect_tag, world_, &request));
+  complete(request);
+  std::string text(static_cast<size_t>(length), '\0');
+  for (int64_t begin = 0; begin < length; begin += collect_piece) {
+    const auto count = static_cast<int>(std::min(collect_piece, length - begin));
+    check_mpi(MPI_Irecv(text.data() + begin, count, MPI_CHAR, rank, collect_tag, world_, &request));
+    complete(request);
+  }
+  return text;
+}
+
+void World::collect(std::string_view text, const std::function<void(std::string_view)>& take) const {
+  if (!is_root()) return send_to_root(text);
+  std::exception_ptr failure;
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::string other = rank == 0 ? std::string() : receive_from(rank);
+    watchdog_->tick();
+    if (failure) continue;
+    try {
+      take(rank == 0 ? text : std::string_view(other));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void World::barrier() const {

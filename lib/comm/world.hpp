@@ -101,6 +101,10 @@ public:
   std::string broadcast(std::string text) const;
   /// Every rank's text, by rank, on every rank. Collective.
   std::vector<std::string> gather(std::string_view text) const;
+  /// Gives every rank's text to `take` on the root, by rank, one after the other: the root needs room for one
+  /// at a time, the others for none. Collective. What `take` throws comes out, on the root, when all texts
+  /// have arrived.
+  void collect(std::string_view text, const std::function<void(std::string_view)>& take) const;
   void barrier() const;
 
   /// Told by the main thread what it does; also by those who hold the World as constant.
@@ -116,6 +120,9 @@ private:
   World(const World& whole, CommHandle part);
   void split_nodes(const std::vector<int>& node_of_rank);
   std::vector<int> gather_codes(int code) const;
+  void complete(MPI_Request request) const;
+  void send_to_root(std::string_view text) const;
+  std::string receive_from(int rank) const;
   [[noreturn]] void end_alone(const std::exception& error, const std::optional<RankStatus>& at = {}) const;
 
   std::string program_;

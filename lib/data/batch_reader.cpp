@@ -60,14 +60,14 @@ struct BatchReader::Impl {
     check_file(file_point("data.read"), ExitCode::failed, "cannot read a batch");
     ahead.first_sequence = sequences.begin;
     ahead.count = sequences.size();
-    ahead.windows.resize(static_cast<size_t>(ahead.count));
+    ahead.reads.resize(static_cast<size_t>(ahead.count));
     ahead.inputs.resize(static_cast<size_t>(ahead.count * context));
     ahead.targets.resize(static_cast<size_t>(ahead.count * context));
     std::vector<Token> window(static_cast<size_t>(context + 1));
     for (int64_t i = 0; i < ahead.count; ++i) {
       const WindowId id = lanes.sequence(sequences.begin + i, global_batch, cursor);
-      dataset.read_window(Split::train, id.lane, id.index, window);
-      ahead.windows[static_cast<size_t>(i)] = id;
+      const int64_t token = dataset.read_window(Split::train, id.lane, id.index, window);
+      ahead.reads[static_cast<size_t>(i)] = {.shard = id.lane, .token = token};
       std::copy_n(window.begin(), context, ahead.inputs.begin() + i * context);
       std::copy_n(window.begin() + 1, context, ahead.targets.begin() + i * context);
     }

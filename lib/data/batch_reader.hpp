@@ -10,11 +10,18 @@
 
 namespace gpt {
 
+/// Where a sequence was read.
+struct WindowRead {
+  int64_t shard = 0;
+  int64_t token = 0;  ///< of the shard: the sequence's first
+  bool operator==(const WindowRead&) const = default;
+};
+
 /// Sequences on the host: inputs and targets (count, context), targets one token ahead.
 struct HostBatch {
   int64_t first_sequence = 0;  ///< index of the first in the global batch
   int64_t count = 0;
-  std::vector<WindowId> windows;  ///< where each came from
+  std::vector<WindowRead> reads;  ///< of each
   std::vector<Token> inputs;
   std::vector<Token> targets;
 };

@@ -42,10 +42,12 @@ void Dataset::open(Split split, Range shards) {
   }
 }
 
-void Dataset::read_window(Split split, int64_t shard, int64_t index, std::span<Token> out) const {
+int64_t Dataset::read_window(Split split, int64_t shard, int64_t index, std::span<Token> out) const {
   const auto found = open_.find({split, shard});
   expects(found != open_.end() && out.size() >= 2);
-  found->second.read(index * (static_cast<int64_t>(out.size()) - 1), out);
+  const int64_t first = index * (static_cast<int64_t>(out.size()) - 1);
+  found->second.read(first, out);
+  return first;
 }
 
 }  // namespace gpt

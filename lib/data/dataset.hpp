@@ -35,7 +35,8 @@ public:
   void open(Split split, Range shards);
 
   /// Window `index` of an open shard: out has context+1 tokens, starting at index·context.
-  void read_window(Split split, int64_t shard, int64_t index, std::span<Token> out) const;
+  /// Returns the token of the shard from which on it was read.
+  int64_t read_window(Split split, int64_t shard, int64_t index, std::span<Token> out) const;
 
 private:
   std::string folder_;

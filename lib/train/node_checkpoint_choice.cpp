@@ -156,6 +156,7 @@ StartPoint with_node_checkpoints(const World& world, const std::string& run_fold
                      .run_id = offer.file.run_id,
                      .branch = offer.file.branch,
                      .parent_step = header->parent_step,
+                     .from_branch = offer.file.branch,
                      .passed_over = std::move(disk.passed_over)};
     start.memory = NodeStart{.node = offer.node,
                              .host = offer.host,

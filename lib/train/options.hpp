@@ -56,7 +56,6 @@ struct TrainOptions {
   std::string memory_folder = "/dev/shm";
   int64_t log_every = 10;
   int64_t sample_tokens = 200;
-  bool log_samples = false;
   bool eval_only = false;
   int64_t check_replicas = 0;  ///< steps between comparisons of the ranks' weights; 0: never
 

@@ -50,10 +50,6 @@ RunReport::RunReport(const World& world, Console& console, const PreparedRun& ru
       journal_->resume(run.state.step, world.size(), run.start.file,
                        run.start.memory ? run.start.memory->host : std::string());
   });
-  if (options_.log_samples)
-    samples_.emplace(run_folder,
-                     std::stoll(world.broadcast(journal_ ? std::to_string(journal_->attempt()) : "")),
-                     world.rank());
   gpu_.emplace(world, run.device, options_, parameters);
   if (world.size() == 1) return;
   stragglers_.emplace(make_stragglers(world, run.plan));
@@ -62,10 +58,6 @@ RunReport::RunReport(const World& world, Console& console, const PreparedRun& ru
 
 void RunReport::begin_step(int64_t step) {
   if (is_logged(step)) gpu_->request();
-}
-
-void RunReport::consume(int64_t step, int64_t branch, const HostBatch& batch) {
-  if (samples_) samples_->record(step, branch, batch);
 }
 
 void RunReport::take(int64_t step, double loss, double grad_norm) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "comm/world.hpp"
-#include "data/batch_reader.hpp"
 #include "train/console.hpp"
 #include "train/gpu_readings.hpp"
 #include "train/journal.hpp"
@@ -9,7 +8,6 @@
 #include "train/preparation.hpp"
 #include "train/progress.hpp"
 #include "train/rank_times.hpp"
-#include "train/sample_log.hpp"
 #include "train/step_scalars.hpp"
 #include "train/stragglers.hpp"
 
@@ -19,8 +17,8 @@
 
 namespace gpt {
 
-/// What a run says of itself while it is under way: its log, progress for people, times of ranks, readings of
-/// GPUs, consumed windows.
+/// What a run says of itself while it is under way: its log, progress for people, times of ranks and
+/// readings of GPUs.
 class RunReport {
 public:
   /// Opens the log in the folder, and says what begins. Keeps references to world, console and the run's
@@ -36,8 +34,6 @@ public:
 
   /// A step begins, from 1.
   void begin_step(int64_t step);
-  /// It consumed these windows, on that branch.
-  void consume(int64_t step, int64_t branch, const HostBatch& batch);
   /// A step was given to the device: all that is known of it but loss and norm.
   void give(const StepRecord& record) { given_ = record; }
 
@@ -62,7 +58,6 @@ private:
   Progress progress_;
   StepRecord given_;
   std::optional<Journal> journal_;  // root only
-  std::optional<SampleLog> samples_;
   std::optional<GpuReadings> gpu_;
   std::optional<Stragglers> stragglers_;  // with several ranks, as the next
   std::optional<RankTimes> rank_times_;

@@ -84,13 +84,20 @@ SaveEnd Saver::Shared::save() {
   SaveEnd result;
   result.step = header.step;
   result.places = places;
+  result.file = settings.folder + "/" + checkpoint_name(header.step);
+  try {
+    if (settings.ledger) settings.ledger->flush(*beside);
+  } catch (const SharedError& error) {
+    result.failure = result.memory.failure = error.what();
+    result.rank = error.rank();
+    return result;
+  }
   if (places.memory) result.memory = memory->save(header);
   if (places.disk) save_to_disk(result);
   return result;
 }
 
 void Saver::Shared::save_to_disk(SaveEnd& result) {
-  result.file = settings.folder + "/" + checkpoint_name(header.step);
   parts.wait();
   const Stopwatch watch;
   try {

@@ -3,6 +3,7 @@
 #include "comm/world.hpp"
 #include "train/checkpoint.hpp"
 #include "train/device_state.hpp"
+#include "train/ledger.hpp"
 #include "train/node_saver.hpp"
 
 #include <cstdint>
@@ -15,10 +16,11 @@
 namespace gpt {
 
 struct SaveSettings {
-  std::string folder;      ///< of the checkpoints
-  int64_t keep = 1;        ///< newest ones of a branch that stay
-  int64_t keep_every = 0;  ///< and all whose step is a multiple of it; 0: no others
-  bool verify = true;      ///< read each one back before older ones go
+  std::string folder;                   ///< of the checkpoints
+  int64_t keep = 1;                     ///< newest ones of a branch that stay
+  int64_t keep_every = 0;               ///< and all whose step is a multiple of it; 0: no others
+  bool verify = true;                   ///< read each one back before older ones go
+  std::shared_ptr<Ledger> ledger = {};  ///< flushed before each is written; null: there is none
 };
 
 /// Where a save goes: into the memory of every node first, where to both.

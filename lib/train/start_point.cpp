@@ -25,8 +25,11 @@ StartPoint begin_anew(const CheckpointList& list) {
 }
 
 StartPoint go_on_from(const CheckpointFile& file, const CheckpointList& list) {
-  StartPoint start{
-      .file = file.path, .step = file.step, .run_id = file.run_id, .passed_over = list.passed_over};
+  StartPoint start{.file = file.path,
+                   .step = file.step,
+                   .run_id = file.run_id,
+                   .from_branch = file.branch,
+                   .passed_over = list.passed_over};
   std::error_code ignored;  // files that cannot be compared are different files
   const bool newest =
       !list.valid.empty() && std::filesystem::equivalent(list.valid.front().path, file.path, ignored);
@@ -48,8 +51,12 @@ StartPoint choose_start(const std::string& resume, const std::string& checkpoint
     validate(std::filesystem::is_regular_file(resume),
              "--resume {} is not a regular file: use auto, none, or a checkpoint", resume);
     const CheckpointHeader header = read_checkpoint_header(resume);
-    return go_on_from({.path = resume, .step = header.step, .branch = header.branch, .run_id = header.run_id},
-                      list);
+    StartPoint start = go_on_from(
+        {.path = resume, .step = header.step, .branch = header.branch, .run_id = header.run_id}, list);
+    std::error_code ignored;  // a folder that is not there is another one
+    start.elsewhere =
+        !std::filesystem::equivalent(std::filesystem::absolute(resume).parent_path(), checkpoints, ignored);
+    return start;
   }
   if (!list.valid.empty()) return go_on_from(list.valid.front(), list);
   validate(!list.broken, ExitCode::damaged,
@@ -66,6 +73,8 @@ std::string to_text(const StartPoint& start) {
                         {"run_id", start.run_id},
                         {"branch", start.branch},
                         {"parent_step", start.parent_step},
+                        {"from_branch", start.from_branch},
+                        {"elsewhere", start.elsewhere},
                         {"passed_over", start.passed_over}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -77,6 +86,8 @@ StartPoint start_from_text(const std::string& text) {
           .run_id = object.at("run_id"),
           .branch = object.at("branch"),
           .parent_step = object.at("parent_step"),
+          .from_branch = object.at("from_branch"),
+          .elsewhere = object.at("elsewhere"),
           .passed_over = object.at("passed_over")};
 }
 

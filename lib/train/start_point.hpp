@@ -27,6 +27,8 @@ struct StartPoint {
   uint64_t run_id = 0;
   int64_t branch = 0;  ///< of the checkpoints that this start will write
   int64_t parent_step = -1;
+  int64_t from_branch = -1;  ///< of the checkpoint; -1: there is none
+  bool elsewhere = false;    ///< the checkpoint was named, and is not in the folder of checkpoints
   std::vector<std::string> passed_over;  ///< files that could not be used, one sentence each
   std::optional<NodeStart> memory = {};  ///< of a file in a node's memory; only that node sees it
 

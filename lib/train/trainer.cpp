@@ -11,6 +11,7 @@
 #include "train/device_state.hpp"
 #include "train/evaluator.hpp"
 #include "train/flat_buffers.hpp"
+#include "train/ledger.hpp"
 #include "train/node_checkpoint_load.hpp"
 #include "train/node_checkpoint_room.hpp"
 #include "train/node_checkpoint_run.hpp"
@@ -57,6 +58,7 @@ struct Trainer::Impl {
   TickingListener listener;
   std::optional<Evaluator> evaluator;
   TrainState state;
+  const std::shared_ptr<Ledger> ledger;
   Checkpointing checkpoints;
   StopRequest stop_request;
   bool stopping = false, save_asked = false;  // as all ranks have agreed
@@ -102,6 +104,7 @@ struct Trainer::Impl {
         reducer(step.reducer()),
         listener(step, layout, *queue, world.watchdog()),
         state(run.state),
+        ledger(std::make_shared<Ledger>(options.out, world.rank())),
         checkpoints(world, console, options, plan.steps, start.start.file_on_disk(),
                     start.start.step_on_disk(), step_state_bytes(),
                     make_saver(std::move(beside), std::move(node))),
@@ -164,7 +167,8 @@ struct Trainer::Impl {
                                    SaveSettings{.folder = options.out + "/checkpoints",
                                                 .keep = options.keep,
                                                 .keep_every = options.keep_every,
-                                                .verify = options.verify_saves},
+                                                .verify = options.verify_saves,
+                                                .ledger = ledger},
                                    layout, SavedParts(step.state(), layout, reducer.buckets(), comm, device),
                                    std::move(memory_of_node));
   }
@@ -198,6 +202,20 @@ struct Trainer::Impl {
     reader.reset();
     lanes = plan.make_lanes(options.seed, skipped);
     reader.emplace(dataset, lanes, options.model.context, options.global_batch, plan.sequences);
+    ledger->begin({.attempt = report->journal() != nullptr ? report->journal()->attempt() : 0,
+                   .run_id = origin.run_id,
+                   .branch = origin.branch,
+                   .from_branch = origin.from_branch,
+                   .elsewhere = origin.elsewhere,
+                   .step = state.step,
+                   .cursor = state.cursor,
+                   .skipped = skipped,
+                   .lanes = plan.lanes,
+                   .windows_per_lane = plan.windows_per_lane,
+                   .context = options.model.context,
+                   .global_batch = options.global_batch,
+                   .ranks = world.size(),
+                   .dataset = dataset.manifest().fingerprint()});
   }
 
   void run();
@@ -256,6 +274,7 @@ void Trainer::Impl::take_steps() {
     if (due(options.check_replicas)) compare_replicas();
     if (due(options.eval_every)) evaluate_and_log();
     if (save_is_due()) save(places_due());
+    if (due(Ledger::interval(options.global_batch, world.size()))) ledger->keep(world);
     if (stopping && state.step < plan.steps) stop();
   }
   reducer.wait_for_params();
@@ -282,9 +301,9 @@ void Trainer::Impl::take_step() {
     reducer.wait_for_params();
     flip_weight_bit(step.weights(), *queue);
   }
+  ledger->record(state.step + 1, state.cursor, batch);
   ++state.step;
   state.cursor += plan.windows_per_step;
-  report->consume(state.step, origin.branch, batch);
   receive(false);
   const double seconds = watch.seconds();
   stop_request.took_step(seconds);
@@ -387,6 +406,7 @@ void Trainer::Impl::roll_back() {
   bad_steps.restore(state.spikes);
   origin.branch = std::max(origin.branch, loaded.branch) + 1;
   origin.parent_step = loaded.step;
+  origin.from_branch = loaded.branch;
   read_from(state.skipped);
   step.spread_weights(state.last_update);
   compared_step = -1;
@@ -456,7 +476,7 @@ void Trainer::Impl::save(SavePlaces places) {
 
 /// The last step is worth as many attempts as may fail.
 void Trainer::Impl::finish_saving() {
-  if (!options.saves()) return;
+  if (!options.saves()) return ledger->keep(world);
   for (checkpoints.hear(); checkpoints.saved_step() != state.step; checkpoints.hear()) save();
   end_node_checkpoints(console, world, options);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +95,27 @@ TEST_CASE("everywhere adds nothing to a failure that all ranks share") {
       world.size() == 1 ? "no dataset" : fmt::format("rank 0 on {}: no dataset", world.host());
   CHECK(ranks_with(nested && nested->what() == expected && (world.size() == 1 || nested->rank() == 0)) ==
         world.size());
+}
+
+TEST_CASE("collect gives the root every rank's text, one after the other, and an error once all have come") {
+  TestWorld world;
+  world.set_layout({});
+  const std::unique_ptr<World> beside = world.duplicate();
+  for (const World* const ranks : std::initializer_list<const World*>{&world, beside.get()}) {
+    std::vector<std::string> all;
+    ranks->collect(text_of(ranks->rank()), [&](std::string_view text) { all.emplace_back(text); });
+    bool right = world.is_root() ? std::ssize(all) == world.size() : all.empty();
+    for (size_t rank = 0; rank < all.size(); ++rank)
+      right = right && all[rank] == text_of(static_cast<int>(rank));
+    CHECK(ranks_with(right) == world.size());
+
+    const auto error = error_of([&] {
+      ranks->everywhere([&] {
+        ranks->collect("text", [](std::string_view) { throw Error("no room", ExitCode::saving_failed); });
+      });
+    });
+    CHECK(ranks_with(error && error->code() == ExitCode::saving_failed) == world.size());
+  }
 }
 
 TEST_CASE("broadcast gives the root's text and gather gives all, in messages of any size") {

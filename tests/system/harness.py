@@ -1,12 +1,12 @@
 """What the system tests share: running the built programs, small datasets, and reading what a run leaves behind."""
 
 import contextlib
-import csv
 import json
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -127,20 +127,53 @@ class Run:
         return sorted(path.name for path in (self.folder / "checkpoints").glob("step-????????.h5"))
 
     def windows(self):
-        """step -> rank -> (lane, index, epoch) of every window consumed, in order; of a step that was taken more than
-        once, after a rollback or a restart, the last time wins."""
-        by_time = {}
-        for path in (self.folder / "samples").glob("attempt-*-rank-*.csv"):
-            attempt, rank = map(int, re.fullmatch(r"attempt-(\d+)-rank-(\d+)", path.stem).groups())
-            with open(path, encoding="utf-8") as file:
-                for row in csv.DictReader(file):
-                    window = int(row["lane"]), int(row["window"]), int(row["epoch"])
-                    steps = by_time.setdefault((attempt, int(row["branch"])), {})
-                    steps.setdefault(int(row["step"]), {}).setdefault(rank, []).append(window)
+        """step -> rank -> (lane, index, epoch) of every window consumed, in order; the last stretch's step wins."""
         last = {}
-        for time in sorted(by_time):
-            last |= by_time[time]
+        for path in sorted((self.folder / "reads").glob("start-*.bin")):
+            stretches = {}
+            for kind, rank, number, payload in ledger_groups(path.read_bytes()):
+                if kind == 1:
+                    stretches[number] = json.loads(payload), {}
+                    continue
+                about, steps = stretches[number]
+                per_lane = about["global_batch"] // about["lanes"]
+                for step, cursor, first, reads in ledger_steps(payload):
+                    windows = steps.setdefault(step, {}).setdefault(rank, [])
+                    for sequence, (shard, token) in enumerate(reads, start=first):
+                        place = cursor + sequence % per_lane
+                        for begin, end in about["skipped"]:
+                            place += end - begin if begin <= place else 0
+                        windows.append((shard, token // about["context"], place // about["windows_per_lane"]))
+            for _, steps in stretches.values():
+                last |= steps
         return last
+
+
+def ledger_groups(raw):
+    """(kind, rank, stretch, payload) of the groups of a ledger's file, up to where it is torn."""
+    offset = 0
+    while raw[offset : offset + 8] == b"GPTMPIRD":
+        kind, rank, stretch, size = struct.unpack_from("<4I", raw, offset + 8)
+        yield kind, rank, stretch, raw[offset + 32 : offset + 32 + size]
+        offset += 32 + size
+
+
+def ledger_steps(payload):
+    """(step, cursor, first sequence, [(shard, token), ...]) of a group's steps."""
+    numbers, value, shift = [], 0, 0
+    for byte in payload:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(value)
+            value = shift = 0
+    rest = iter(numbers)
+    for step in rest:
+        cursor, first, count, reads = next(rest), next(rest), next(rest), []
+        while len(reads) < count:
+            run, shard = next(rest), next(rest)
+            reads += [(shard, next(rest)) for _ in range(run)]
+        yield step, cursor, first, reads
 
 
 def state(file, names=("params", "m", "v")):

@@ -40,7 +40,7 @@ class Unfit(SystemTest):
                 self.assertEqual(made.code, 0, str(made))
                 windows = (tokens - 1) // context
                 out = self.path(f"out{tokens}")
-                ran = self.train(data, out, global_batch=1, steps=2 * windows, log_samples=True)
+                ran = self.train(data, out, global_batch=1, steps=2 * windows)
                 seen = [
                     (epoch, index)
                     for step in ran.windows().values()
@@ -53,7 +53,7 @@ class Unfit(SystemTest):
         data = self.synth(shards=4)
         for ranks in (3, 6, 1):
             with self.subTest(ranks=ranks):
-                ran = self.train(data, self.path(f"np{ranks}"), ranks=ranks, steps=2, log_samples=True)
+                ran = self.train(data, self.path(f"np{ranks}"), ranks=ranks, steps=2)
                 for by_rank in ran.windows().values():
                     self.assertEqual(len(by_rank), ranks)
                     lanes = {lane for windows in by_rank.values() for lane, _, _ in windows}

@@ -12,6 +12,9 @@ STEPS = {"steps": 12, "save_every": 2, "keep": 100, "dropout": 0.1}
 WINDOWS = [18, 21]  # of each lane in step 7: 12 sequences over 4 shards
 
 
+VECTORS = "step=7,hit=5"  # of six sections: norms and biases, by which a rank is known among others
+
+
 def nan(rank, *conditions):
     return {"GPT_FAULT": ";".join(f"gradients:nan@rank={rank},{condition}" for condition in conditions)}
 
@@ -32,7 +35,7 @@ class BadSteps(SystemTest):
         for ranks, rank in ((None, 0), (2, 1), (3, 2)):
             with self.subTest(ranks=ranks):
                 out = self.path(f"np{ranks}")
-                done = self.start(self.synth(), out, ranks=ranks, environment=nan(rank, "step=7,hit=1"), **STEPS)
+                done = self.start(self.synth(), out, ranks=ranks, environment=nan(rank, VECTORS), **STEPS)
                 self.assert_refused(
                     done, BAD_NUMBERS, "step 7", "is not a finite number", f"from rank {rank};", "windows 18 to 20")
                 run = Run(out)
@@ -86,9 +89,9 @@ class BadSteps(SystemTest):
             with self.subTest(ranks=ranks, **more):
                 # Step 8 has been computed when step 7 is known to be bad.
                 changes = STEPS | {"on_bad_step": "rollback", "ranks": ranks, "save_every": 3} | more
-                fault = nan(rank, "step=7,hit=1")
+                fault = nan(rank, VECTORS)
                 name = "-".join(map(str, (ranks, *more.values())))
-                run = self.train(self.synth(), self.path(name), environment=fault, log_samples=True, **changes)
+                run = self.train(self.synth(), self.path(name), environment=fault, **changes)
                 self.assertEqual(sorted(run.losses()), list(range(1, 13)))
                 (bad,) = run.events("bad_step")
                 self.assertEqual((bad["step"], bad["windows"], bad["ranks"]), (7, WINDOWS, [rank]))

@@ -15,7 +15,6 @@ class DataOrder(SystemTest):
             self.path(name),
             ranks=ranks,
             steps=steps,
-            log_samples=True,
             **changes,
         )
         return run, run.windows()

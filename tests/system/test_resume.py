@@ -35,7 +35,7 @@ class Resume(SystemTest):
                     self.data(), self.path(f"straight{name}"), ranks=ranks, steps=20, save_every=20, **hard
                 )
                 out = self.path(f"cut{name}")
-                cut = self.train(self.data(), out, ranks=ranks, steps=10, save_every=10, log_samples=True, **hard)
+                cut = self.train(self.data(), out, ranks=ranks, steps=10, save_every=10, **hard)
                 epochs = {epoch for by_rank in cut.windows().values() for _, _, epoch in sum(by_rank.values(), [])}
                 self.assertGreater(len(epochs), 1, "no epoch ended")
                 resumed = self.train(self.data(), out, ranks=ranks, steps=20, save_every=10, **hard)
@@ -61,15 +61,15 @@ class Resume(SystemTest):
         def consumed(run):
             return {step: sorted(sum(by_rank.values(), [])) for step, by_rank in run.windows().items()}
 
-        straight = self.train(self.data(), self.path("straight"), ranks=4, steps=20, log_samples=True)
+        straight = self.train(self.data(), self.path("straight"), ranks=4, steps=20)
         expected = consumed(straight)
         self.assertEqual(len(expected), 20)
-        saved = self.train(self.data(), self.path("saved"), ranks=4, steps=10, save_every=10, log_samples=True)
+        saved = self.train(self.data(), self.path("saved"), ranks=4, steps=10, save_every=10)
         for ranks in (3, 1, 8):
             with self.subTest(ranks=ranks):
                 out = self.path(f"np{ranks}")
                 shutil.copytree(saved.folder, out)
-                resumed = self.train(self.data(), out, ranks=ranks, steps=20, save_every=10, log_samples=True)
+                resumed = self.train(self.data(), out, ranks=ranks, steps=20, save_every=10)
                 event = resumed.events("resume")[-1]
                 self.assertEqual((event["step"], event["ranks"]), (10, ranks))
                 self.assertEqual(consumed(resumed), expected)
@@ -77,20 +77,19 @@ class Resume(SystemTest):
                     self.assertAlmostEqual(loss, straight.losses()[step], delta=1e-4)
 
     def test_a_killed_run_repeats_and_loses_nothing(self):
-        straight = self.train(self.data(), self.path("straight"), ranks=2, steps=16, log_samples=True, save_every=5)
+        straight = self.train(self.data(), self.path("straight"), ranks=2, steps=16, save_every=5)
         out = self.path("killed")
         killed = self.start(
             self.data(),
             out,
             ranks=2,
             steps=16,
-            log_samples=True,
             save_every=5,
             save="sync",
             environment={"GPT_FAULT": "step:kill@rank=1,step=13"},
         )
         self.assertNotEqual(killed.code, 0, str(killed))
-        resumed = self.train(self.data(), out, ranks=2, steps=16, log_samples=True, save_every=5)
+        resumed = self.train(self.data(), out, ranks=2, steps=16, save_every=5)
         self.assertEqual([event["step"] for event in resumed.events("resume")], [10])
         self.assertEqual(resumed.windows(), straight.windows())
         self.assertEqual(resumed.losses(), straight.losses())
@@ -133,7 +132,7 @@ class Resume(SystemTest):
             {"steps": 12, "global_batch": 20, "micro_batch": 2, "save_every": 1},
         ]
         for part in parts:
-            changed = self.train(self.data(), out, **({"save_every": 4, "log_samples": True, "keep": 9} | part))
+            changed = self.train(self.data(), out, **({"save_every": 4, "keep": 9} | part))
         self.assertEqual([event["step"] for event in changed.events("resume")], [4, 9])
         self.assertEqual(changed.checkpoints(), [f"step-{step:08d}.h5" for step in (4, 5, 9, 10, 11, 12)])
         rates = {event["step"]: event["lr"] for event in changed.events("step")}
@@ -147,7 +146,7 @@ class Resume(SystemTest):
                         lanes.setdefault(lane, []).append((epoch, index))
             return lanes
 
-        straight = by_lane(self.train(self.data(), self.path("straight"), steps=20, log_samples=True))
+        straight = by_lane(self.train(self.data(), self.path("straight"), steps=20))
         consumed = by_lane(changed)
         self.assertEqual(sorted(consumed), [0, 1, 2, 3])
         for lane, windows in consumed.items():
@@ -160,7 +159,7 @@ class Resume(SystemTest):
         done = self.start(self.data(), self.path("told"), steps=1)
         windows = int(re.search(r"(\d+) windows an epoch", done.out)[1])
         for epochs, out in ((1, self.path("one")), (2.5, self.path("more"))):
-            epoch_run = self.train(self.data(), out, epochs=epochs, steps=None, log_samples=True)
+            epoch_run = self.train(self.data(), out, epochs=epochs, steps=None)
             steps = int(epochs * windows / TINY["global_batch"])
             self.assertEqual(sorted(epoch_run.losses()), list(range(1, steps + 1)))
             self.assertEqual([event["step"] for event in epoch_run.events("end")], [steps])
@@ -172,8 +171,8 @@ class Resume(SystemTest):
     def test_epochs_count_from_the_beginning_whatever_the_batches_were(self):
         data, out = self.synth(tokens=3_000, shards=4), self.path("run")
         windows = int(re.search(r"(\d+) windows an epoch", self.start(data, self.path("told"), steps=1).out)[1])
-        self.train(data, out, steps=4, save_every=4, log_samples=True)
-        run = self.train(data, out, steps=None, epochs=2, global_batch=4, save_every=4, log_samples=True)
+        self.train(data, out, steps=4, save_every=4)
+        run = self.train(data, out, steps=None, epochs=2, global_batch=4, save_every=4)
         consumed = [window for by_rank in run.windows().values() for window in sum(by_rank.values(), [])]
         self.assertEqual(len(consumed), 2 * windows)
         self.assertEqual(len(set(consumed)), 2 * windows)

@@ -36,12 +36,12 @@ struct Example {
 void check_batch(const Example& example, const HostBatch& got, int64_t cursor, Range sequences) {
   CHECK(got.first_sequence == sequences.begin);
   REQUIRE(got.count == sequences.size());
-  REQUIRE(got.windows.size() == static_cast<size_t>(got.count));
+  REQUIRE(got.reads.size() == static_cast<size_t>(got.count));
   REQUIRE(got.inputs.size() == static_cast<size_t>(got.count * context));
   REQUIRE(got.targets.size() == got.inputs.size());
   for (int64_t i = 0; i < got.count; ++i) {
     const WindowId id = example.lanes.sequence(sequences.begin + i, batch, cursor);
-    CHECK(got.windows[static_cast<size_t>(i)] == id);
+    CHECK(got.reads[static_cast<size_t>(i)] == WindowRead{id.lane, id.index * context});
     for (int64_t t = 0; t < context; ++t) {
       const auto at = static_cast<size_t>(i * context + t);
       const int64_t input = id.lane * 85 + id.index * context + t;  // the value of a token is its place
@@ -74,7 +74,7 @@ TEST_CASE("a batch stays valid while the next one is read") {
     const HostBatch copy = held;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     CHECK(copy.inputs == held.inputs);
-    CHECK(copy.windows == held.windows);
+    CHECK(copy.reads == held.reads);
   }
 }
 

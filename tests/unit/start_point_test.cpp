@@ -73,6 +73,8 @@ TEST_CASE("auto goes on from the newest, on its branch, as its child was") {
   CHECK(start.run_id == 7);
   CHECK(start.branch == 1);
   CHECK(start.parent_step == 10);
+  CHECK(start.from_branch == 1);
+  CHECK(!start.elsewhere);
 }
 
 TEST_CASE("auto passes over what is broken, and says so") {
@@ -129,6 +131,8 @@ TEST_CASE("an older file begins a branch of its run, the newest by name does not
   CHECK(branch.run_id == 7);
   CHECK(branch.branch == 1);
   CHECK(branch.parent_step == 10);
+  CHECK(branch.from_branch == 0);
+  CHECK(!branch.elsewhere);
   CHECK(choose_start(newest, folder.path()).branch == 0);
   const std::string detour =
       (fs::path(folder.path()) / ".." / fs::path(folder.path()).filename() / checkpoint_name(20)).string();
@@ -144,6 +148,9 @@ TEST_CASE("a file from another folder begins a branch above both") {
   CHECK(start.branch == 9);
   CHECK(start.run_id == 9);
   CHECK(start.parent_step == 10);
+  CHECK(start.from_branch == 5);
+  CHECK(start.elsewhere);
+  CHECK(choose_start(file, here / "none").elsewhere);
 }
 
 TEST_CASE("a named file that is not there or broken is refused, whatever else there is") {
@@ -171,12 +178,16 @@ TEST_CASE("a start point survives its text, names that are no UTF-8 excepted") {
                          .run_id = 0xfedcba9876543210,
                          .branch = 3,
                          .parent_step = -1,
+                         .from_branch = 2,
+                         .elsewhere = true,
                          .passed_over = {"one", "two\n"}};
   const StartPoint back = start_from_text(to_text(start));
   CHECK(back.file == start.file);
   CHECK(back.run_id == start.run_id);
   CHECK(back.branch == start.branch);
   CHECK(back.parent_step == start.parent_step);
+  CHECK(back.from_branch == start.from_branch);
+  CHECK(back.elsewhere == start.elsewhere);
   CHECK(back.passed_over == start.passed_over);
 }
 
