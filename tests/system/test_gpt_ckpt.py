@@ -153,7 +153,7 @@ class GptCkpt(SystemTest):
         self.assertRegex(other.out, r"(?m)^step +4 +6$")
         self.assertRegex(other.out, r"(?m)^params +wte\.weight +\d+ +\d+ +0 +\S+ +\S+$")
         told = self.told("diff", a, b, code=FAILED)
-        self.assertEqual({field["field"] for field in told["header"]}, {"step", "cursor"})
+        self.assertEqual({field["field"] for field in told["header"]}, {"step", "last_update", "cursor"})
         self.assertEqual(told["configuration"], [])
         again = self.train(self.synth(), self.path("again"), **STEPS | {"log_every": 2})
         told = self.told("diff", b, again.checkpoint(6), code=FAILED)

@@ -73,7 +73,10 @@ class Kills(SystemTest):
             first = None
             if number % 2 == 0:
                 first = self.rare(IN_SAVE) or self.chance.choice(list(IN_SAVE))
-            plan = [first if number < RUNS else self.rare() or "step", self.rare() or self.chance.choice(list(PHASES))]
+            second = self.rare() or self.chance.choice(list(PHASES))
+            if number >= RUNS:  # to be killed while it loads, a run has to have something
+                first = "step" if second == "load" else self.rare() or "step"
+            plan = [first, second]
             with self.subTest(run=number, plan=plan):
                 self.kill_and_resume(number, plan)
             number += 1
@@ -96,7 +99,7 @@ class Kills(SystemTest):
         done = max((int(name.name[5:13]) for name in out.glob("checkpoints/step-????????.h5")), default=0)
         everyone = self.chance.random() < 0.5
         rank = self.chance.randrange(RANKS)
-        if phase == "load" and done == 0:
+        if phase == "load" and not 0 < done < STEPS:
             phase = "start"
         if phase is None:
             how, hit = self.kill_by_the_clock(out, done, everyone, rank)
