@@ -2,7 +2,6 @@
 #include "device/cpu/attention_heads.hpp"
 
 #include <doctest/doctest.h>
-#include <string>
 
 using namespace gpt;
 using namespace gpt::test;
@@ -10,9 +9,12 @@ using reference::AttentionSizes;
 
 namespace {
 
-// sequences, positions, heads, head_size: whole tiles, odd numbers of positions, one beyond a tile.
-constexpr AttentionSizes cases[] = {{1, 1, 1, 1},  {2, 7, 3, 5},    {1, 33, 2, 20}, {1, 64, 2, 32},
-                                    {1, 65, 1, 8}, {1, 127, 1, 64}, {1, 129, 2, 17}};
+// sequences, positions, heads, head_size: whole tiles, odd numbers of positions, one beyond a tile; heads of
+// multiples of 32, which matrix tiles serve, with positions on both sides of the 16 and 32 that these take.
+constexpr AttentionSizes cases[] = {{1, 1, 1, 1},   {2, 7, 3, 5},    {1, 33, 2, 20},  {1, 64, 2, 32},
+                                    {1, 65, 1, 8},  {1, 127, 1, 64}, {1, 129, 2, 17}, {2, 1, 1, 32},
+                                    {1, 15, 2, 32}, {1, 17, 1, 64},  {1, 32, 1, 96},  {1, 47, 1, 128},
+                                    {1, 49, 2, 64}, {1, 80, 1, 128}, {1, 97, 1, 32},  {2, 200, 2, 64}};
 constexpr Dropout none{};
 constexpr Dropout dropping{.rate = 0.25F, .seed = 77, .step = 12, .site = 9, .first_sequence = 3};
 
@@ -66,18 +68,18 @@ Results attend_and_return(DType type, const AttentionSizes& s, const Dropout& dr
 
 }  // namespace
 
-TEST_CASE("attention needs nothing of its scratch, with pairs and with single words") {
+TEST_CASE("attention needs nothing of its scratch, with tiles, with pairs and with single words") {
   for (const AttentionSizes& s : cases)
     for (const Dropout& dropout : {none, dropping})
       for (DType type : float_types) {
         const AttentionCase given = attention_case(s, dropout, type);
-        for (Bfloat16Products products : {Bfloat16Products::best, Bfloat16Products::single}) {
-          INFO(attention_name(s, dropout, type),
-               products == Bfloat16Products::best ? std::string(" best") : std::string(" single"));
+        for (Bfloat16Products products :
+             {Bfloat16Products::best, Bfloat16Products::pairs, Bfloat16Products::single}) {
+          INFO(attention_name(s, dropout, type), " products ", static_cast<int>(products));
           const Results results = attend_and_return(type, s, dropout, products, given.qkv, given.dy);
           CHECK(max_error(results.y, given.expected.y) < tolerance_of(type));
           CHECK(max_error(results.log_sum, given.expected.log_sum) < tolerance);
-          const bool in_pairs = products == Bfloat16Products::best && multiplies_pairs();
+          const bool in_pairs = products != Bfloat16Products::single && multiplies_pairs();
           check_gradients(s, type, in_pairs, results.dqkv, given.expected_dqkv);
           CHECK(results.intact);
         }

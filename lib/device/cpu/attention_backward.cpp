@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/attention_pairs-inl.hpp"
+#include "device/cpu/attention_amx-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace gpt::HWY_NAMESPACE {
@@ -19,11 +19,12 @@ namespace gpt::HWY_NAMESPACE {
 struct BackwardScratch {
   /// For words of so many terms.
   BackwardScratch(ScratchCursor& scratch, const AttentionShape& shape, int64_t terms)
-      : keys(scratch.take(shape.positions * shape.padded())),
-        values(scratch.take(shape.positions * shape.padded())),
-        summed_keys(terms == 1 ? keys : scratch.take(ceil_div(shape.positions, terms) * shape.padded())),
-        d_keys(scratch.take(shape.positions * shape.padded())),
-        d_values(scratch.take(shape.positions * shape.padded())),
+      : keys(scratch.take(most_positions(shape) * shape.padded())),
+        values(scratch.take(most_positions(shape) * shape.padded())),
+        summed_keys(terms == 1 ? keys
+                               : scratch.take(ceil_div(most_positions(shape), terms) * shape.padded())),
+        d_keys(scratch.take(most_positions(shape) * shape.padded())),
+        d_values(scratch.take(most_positions(shape) * shape.padded())),
         queries(scratch.take(attention_tile * shape.padded())),
         queries_transposed(scratch.take(shape.padded() * attention_tile)),
         dy(scratch.take(attention_tile * shape.padded())),
@@ -63,12 +64,25 @@ HWY_INLINE float dot(const Element* a, const Element* b, int64_t size) {
   return sum_lanes(sum);
 }
 
+/// Zero weights and gradients of scores for the queries [q, q + lanes) and the keys behind the last one, up
+/// to what sums take at a time.
+template <class Words>
+HWY_INLINE void clear_weights(const BackwardScratch& s, int64_t q, int64_t keys) {
+  const auto zero = Words::rounded(broadcast(0.0F));
+  for (int64_t k = keys; k < round_up(keys, Words::grain); ++k) {
+    Words::store_by_query(zero, s.weights + k * attention_tile, q);
+    Words::store_by_query(zero, s.scores + k * attention_tile, q);
+  }
+  for (int64_t k = round_up(keys, Words::terms); k < round_up(keys, Words::grain); k += Words::terms)
+    store(broadcast(0.0F), s.summed_scores + k * attention_tile + q);
+}
+
 /// weights p = exp(score − log_sum), times the dropout factor for the sum that gave y;
 /// d_score = p·(factor·d_weight − dy·y) (Dao et al. 2022, algorithm 4).
 template <class Words>
 HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& tile, const float* factors,
                                    float scale) {
-  for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
+  for (int64_t q = 0; q < tile.padded_queries<Words>(); q += lanes) {
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector log_sum = load(s.log_sum + q);
     const Vector dy_dot_y = load(s.dy_dot_y + q);
@@ -98,6 +112,7 @@ HWY_INLINE void differentiate_tile(const BackwardScratch& s, const ScoreTile& ti
         d_scores[1] = k + 1 < keys ? differentiate(k + 1, masked) : Words::rounded(broadcast(0.0F));
       Words::store_by_key(d_scores, s.summed_scores + k * attention_tile + q);
     });
+    if constexpr (Words::grain > Words::terms) clear_weights<Words>(s, q, keys);
   }
 }
 
@@ -118,7 +133,7 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
   Words::pack_rows(s.keys, q + width, 3 * width, positions, shape, 1.0F);
   Words::pack_rows(s.values, q + 2 * width, 3 * width, positions, shape, 1.0F);
   if constexpr (Words::terms > 1)
-    Words::pack_summed_rows(s.summed_keys, q + width, 3 * width, positions, shape);
+    Words::pack_keys_to_sum(s.summed_keys, s.queries, q + width, 3 * width, shape);
 
   for (int64_t first = 0; first < positions; first += attention_tile) {
     const int64_t queries = std::min(attention_tile, positions - first);
@@ -140,7 +155,7 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
       const ScoreTile tile{first, key, queries, std::min(attention_tile, positions - key)};
       score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
       score_product<Words>(s.weights, tile, s.values + key * padded / Words::terms, s.dy_transposed, shape);
-      const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
+      const float* factors = dropout_tile<Words>(tile, shape, sequence, head, s.dropout);
       differentiate_tile<Words>(s, tile, factors, scale);
       // The queries of the diagonal tile are the first that see its keys.
       sum_over_queries<Words>(s.d_values + key * padded, tile, s.weights, s.dy, shape, key < first);
@@ -148,7 +163,8 @@ void backward_head(const AttentionBackward<Element>& attention, int64_t index, c
       sum_over_keys<Words>(s.d_queries, tile, s.summed_scores, s.summed_keys + key / Words::terms * padded,
                            shape, key > 0);
     }
-    unpack_rows<Rounding>(dq + first * 3 * width, 3 * width, s.d_queries, queries, shape, scale);
+    unpack_rows<Rounding>(dq + first * 3 * width, 3 * width,
+                          by_query<Words>(s.d_queries, s.queries, queries, shape), queries, shape, scale);
   }
   unpack_rows<Rounding>(dq + width, 3 * width, s.d_keys, positions, shape,
                         Words::scales_queries ? 1.0F : scale);
@@ -159,6 +175,7 @@ template <class Words, class Element>
 void backward_heads(const AttentionBackward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
   const BackwardScratch places(cursor, attention.shape, Words::terms);
+  [[maybe_unused]] const typename Words::Scope scope;
   for (int64_t index = heads.begin; index < heads.end; ++index)
     backward_head<Words>(attention, index, places);
 }
@@ -168,7 +185,7 @@ void attention_backward_f32(const AttentionBackward<float>& attention, Range hea
 }
 
 void attention_backward_bf16(const AttentionBackward<bfloat16>& attention, Range heads, float* scratch) {
-  with_words_of_bfloat16(attention.products, [&]<class Words>(Words) HWY_ATTR {
+  with_words_of_bfloat16(attention.products, attention.shape, [&]<class Words>(Words) HWY_ATTR {
     backward_heads<Words>(attention, heads, scratch);
   });
 }

@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
-#include "device/cpu/attention_pairs-inl.hpp"
+#include "device/cpu/attention_amx-inl.hpp"
 
 #include <hwy/contrib/math/math-inl.h>
 
@@ -32,7 +32,7 @@ HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const fl
                                   RunningSoftmax& softmax) {
   const auto score_at = [&](int64_t place)
                             HWY_ATTR { return scaled_score<Words>(load(scores + place), scale); };
-  for (int64_t q = 0; q < tile.padded_queries(); q += lanes) {
+  for (int64_t q = 0; q < tile.padded_queries<Words>(); q += lanes) {
     const int64_t keys = tile.keys_before(q + lanes);
     const Vector before = load(softmax.largest + q);
     Vector largest = before;
@@ -57,6 +57,8 @@ HWY_INLINE void exponentiate_tile(float* scores, const ScoreTile& tile, const fl
         weights[1] = Words::rounded(k + 1 < keys ? exponentiate(k + 1, masked) : broadcast(0.0F));
       Words::store_by_key(weights, scores + k * attention_tile + q);
     });
+    for (int64_t k = round_up(keys, Words::terms); k < round_up(keys, Words::grain); k += Words::terms)
+      store(broadcast(0.0F), scores + k * attention_tile + q);
     store(largest, softmax.largest + q);
     store(sum, softmax.sum + q);
     store(rescale, softmax.rescale + q);
@@ -77,11 +79,29 @@ HWY_INLINE void scale_row(float* row, float factor, int64_t size) {
   for (int64_t d = 0; d < size; d += lanes) store(hn::Mul(load(row + d), broadcast(factor)), row + d);
 }
 
+/// Multiplies what stands in `output` for each query by its factor.
+template <class Words>
+HWY_INLINE void scale_output(float* output, const float* factors, int64_t queries,
+                             const AttentionShape& shape) {
+  const int64_t padded = shape.padded();
+  if constexpr (Words::transposes_sums_over_keys) {
+    for (int64_t q = 0; q < queries; q += lanes) {
+      const Vector factor = load(factors + q);
+      for (int64_t d = 0; d < padded; ++d) {
+        float* place = output + d * attention_tile + q;
+        store(hn::Mul(load(place), factor), place);
+      }
+    }
+  } else {
+    for (int64_t i = 0; i < queries; ++i) scale_row(output + i * padded, factors[i], padded);
+  }
+}
+
 /// Where a thread's scratch holds what.
 struct ForwardScratch {
   ForwardScratch(ScratchCursor& scratch, const AttentionShape& shape)
-      : keys(scratch.take(shape.positions * shape.padded())),
-        values(scratch.take(shape.positions * shape.padded())),
+      : keys(scratch.take(most_positions(shape) * shape.padded())),
+        values(scratch.take(most_positions(shape) * shape.padded())),
         queries(scratch.take(attention_tile * shape.padded())),
         queries_transposed(scratch.take(shape.padded() * attention_tile)),
         output(scratch.take(attention_tile * shape.padded())),
@@ -108,7 +128,7 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
   const Element* q = attention.qkv + sequence * shape.positions * 3 * width + head * shape.head_size;
   const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
   Words::pack_rows(s.keys, q + width, 3 * width, shape.positions, shape, 1.0F);
-  Words::pack_summed_rows(s.values, q + 2 * width, 3 * width, shape.positions, shape);
+  Words::pack_keys_to_sum(s.values, s.queries, q + 2 * width, 3 * width, shape);
 
   for (int64_t first = 0; first < shape.positions; first += attention_tile) {
     const int64_t queries = std::min(attention_tile, shape.positions - first);
@@ -121,16 +141,16 @@ void forward_head(const AttentionForward<Element>& attention, int64_t index, con
     for (int64_t key = 0; key <= first; key += attention_tile) {
       const ScoreTile tile{first, key, queries, std::min(attention_tile, shape.positions - key)};
       score_product<Words>(s.scores, tile, s.keys + key * padded / Words::terms, s.queries_transposed, shape);
-      const float* factors = dropout_tile(tile, shape, sequence, head, s.dropout);
+      const float* factors = dropout_tile<Words>(tile, shape, sequence, head, s.dropout);
       exponentiate_tile<Words>(s.scores, tile, factors, scale, softmax);
-      if (key > 0)
-        for (int64_t i = 0; i < queries; ++i) scale_row(s.output + i * padded, softmax.rescale[i], padded);
+      if (key > 0) scale_output<Words>(s.output, softmax.rescale, queries, shape);
       sum_over_keys<Words>(s.output, tile, s.scores, s.values + key / Words::terms * padded, shape, key > 0);
     }
 
+    const float* output = by_query<Words>(s.output, s.queries, queries, shape);
     for (int64_t i = 0; i < queries; ++i) {
       Element* y = attention.y + (sequence * shape.positions + first + i) * width + head * shape.head_size;
-      unpack_rows<Rounding>(y, width, s.output + i * padded, 1, shape, 1.0F / softmax.sum[i]);
+      unpack_rows<Rounding>(y, width, output + i * padded, 1, shape, 1.0F / softmax.sum[i]);
     }
     store_log_sums(attention.log_sum + index * shape.positions + first, softmax, queries);
   }
@@ -140,6 +160,7 @@ template <class Words, class Element>
 void forward_heads(const AttentionForward<Element>& attention, Range heads, float* scratch) {
   ScratchCursor cursor(scratch);
   const ForwardScratch places(cursor, attention.shape);
+  [[maybe_unused]] const typename Words::Scope scope;
   for (int64_t index = heads.begin; index < heads.end; ++index) forward_head<Words>(attention, index, places);
 }
 
@@ -148,7 +169,7 @@ void attention_forward_f32(const AttentionForward<float>& attention, Range heads
 }
 
 void attention_forward_bf16(const AttentionForward<bfloat16>& attention, Range heads, float* scratch) {
-  with_words_of_bfloat16(attention.products, [&]<class Words>(Words) HWY_ATTR {
+  with_words_of_bfloat16(attention.products, attention.shape, [&]<class Words>(Words) HWY_ATTR {
     forward_heads<Words>(attention, heads, scratch);
   });
 }

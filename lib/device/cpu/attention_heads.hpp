@@ -26,9 +26,10 @@ struct AttentionShape {
 int64_t attention_forward_scratch(const AttentionShape& shape);
 int64_t attention_backward_scratch(const AttentionShape& shape);
 
-/// What attention multiplies bfloat16 by: the dot products of pairs where the processor has them, or f32
-/// words one by one, as it does elsewhere.
-enum class Bfloat16Products { best, single };
+/// What attention multiplies bfloat16 by: matrix tiles where the processor has them and the head size is a
+/// multiple of 32, else the dot products of pairs where it has those, else f32 words one by one. Each of the
+/// others may be asked for.
+enum class Bfloat16Products { best, pairs, single };
 
 /// Arguments of Ops::attention; activations are of type Element, arithmetic is in f32.
 template <class Element>

@@ -20,10 +20,13 @@ namespace gpt::HWY_NAMESPACE {
 /// The product stands in assembly for the reason of ProcessorRounding.
 struct PairWords {
   static constexpr int64_t terms = 2;
+  static constexpr int64_t grain = terms;
   /// A scaled query would be rounded once more: scores are scaled instead.
   static constexpr bool scales_queries = false;
   using Rounding = ProcessorRounding;
   using Weights = hn::Vec<ProcessorRounding::HalfTag>;
+  static constexpr bool transposes_sums_over_keys = false;
+  using Scope = NoScope;
 
   static HWY_INLINE Weights rounded(Vector weights) { return Rounding::halves_of(weights); }
 
@@ -65,6 +68,11 @@ struct PairWords {
     }
   }
 
+  static HWY_INLINE void pack_keys_to_sum(float* out, float* /*spare*/, const bfloat16* in, int64_t stride,
+                                          const AttentionShape& shape) {
+    pack_summed_rows(out, in, stride, shape.positions, shape);
+  }
+
   static HWY_INLINE void store_by_key(const Weights (&weights)[terms], float* place) {
     const hn::RebindToUnsigned<FloatTag> words;
     const auto lower = hn::PromoteTo(words, weights[0]);
@@ -86,15 +94,6 @@ private:
 };
 
 #endif
-
-/// work(Words) with the words that serve bfloat16 best on this processor, unless single ones are asked for.
-template <class Work>
-HWY_INLINE void with_words_of_bfloat16([[maybe_unused]] Bfloat16Products products, const Work& work) {
-#if HWY_TARGET <= HWY_AVX3
-  if (products == Bfloat16Products::best && __builtin_cpu_supports("avx512bf16")) return work(PairWords());
-#endif
-  work(SingleWords());
-}
 
 }  // namespace gpt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

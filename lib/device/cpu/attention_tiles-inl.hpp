@@ -30,7 +30,11 @@ struct ScoreTile {
   int64_t keys;
 
   bool diagonal() const { return first_query == first_key; }
-  int64_t padded_queries() const { return round_up(queries, lanes); }
+  /// Queries that are worked on: of those behind the last one nothing is kept.
+  template <class Words>
+  int64_t padded_queries() const {
+    return round_up(queries, std::max(lanes, Words::grain));
+  }
   /// Keys that all queries from `begin` on may see.
   int64_t keys_of_all(int64_t begin) const { return diagonal() ? std::min(keys, begin) : keys; }
   /// Keys that the queries [.., end) of the tile may see, rounded up to the causal group.
@@ -39,14 +43,23 @@ struct ScoreTile {
   }
 };
 
+/// For words whose products need nothing of the thread.
+struct NoScope {};
+
 /// Words of one f32 each, which a product multiplies one by one.
 struct SingleWords {
   static constexpr int64_t terms = 1;
+  /// Keys or queries that sums take at a time: weights up to a multiple of it are zero where there are none.
+  static constexpr int64_t grain = terms;
   static constexpr bool scales_queries = true;
   /// Of results that are stored as bfloat16.
   using Rounding = PortableRounding;
   /// Weights as words hold them.
   using Weights = Vector;
+  /// Whether sum_over_keys gives (d, query), attention_tile apart, instead of (query, d), `padded` apart.
+  static constexpr bool transposes_sums_over_keys = false;
+  /// Lives while a thread multiplies.
+  using Scope = NoScope;
 
   static HWY_INLINE Weights rounded(Vector weights) { return weights; }
 
@@ -77,6 +90,13 @@ struct SingleWords {
   static HWY_INLINE void pack_summed_rows(float* out, const Element* in, int64_t stride, int64_t rows,
                                           const AttentionShape& shape) {
     pack_rows(out, in, stride, rows, shape, 1.0F);
+  }
+
+  /// Keys or values for sum_over_keys; `spare` holds (attention_tile, padded) floats.
+  template <class Element>
+  static HWY_INLINE void pack_keys_to_sum(float* out, float* /*spare*/, const Element* in, int64_t stride,
+                                          const AttentionShape& shape) {
+    pack_rows(out, in, stride, shape.positions, shape, 1.0F);
   }
 
   /// Weights of as many keys as a word has terms, for a product that sums over keys.
@@ -115,7 +135,8 @@ HWY_INLINE void pack_query_tile(float* packed, float* transposed, const Element*
   const int64_t words = shape.padded() / Words::terms;
   Words::pack_rows(packed, in, stride, rows, shape, scale);
   std::fill(packed + rows * words, packed + attention_tile * words, 0.0F);
-  transpose(transposed, attention_tile, packed, words, round_up(rows, causal_group), words);
+  transpose(transposed, attention_tile, packed, words, round_up(rows, std::max(causal_group, Words::grain)),
+            words);
 }
 
 /// out(key, query) = Σ over d of rows(key, d)·columns(d, query)
@@ -123,8 +144,9 @@ template <class Words>
 HWY_INLINE void score_product(float* out, const ScoreTile& tile, const float* rows, const float* columns,
                               const AttentionShape& shape) {
   const int64_t panel = 2 * lanes;
-  for (int64_t q = 0; q < tile.padded_queries(); q += panel) {
-    const int64_t width = std::min(panel, tile.padded_queries() - q);
+  const int64_t queries = tile.padded_queries<Words>();
+  for (int64_t q = 0; q < queries; q += panel) {
+    const int64_t width = std::min(panel, queries - q);
     tile_product<Words>(out + q, attention_tile, {rows, shape.padded() / Words::terms, 1}, columns + q,
                         attention_tile, tile.keys_before(q + width), width,
                         ceil_div(shape.head_size, Words::terms), false);
@@ -178,8 +200,18 @@ HWY_INLINE void for_keys(int64_t seen_by_all, int64_t keys, const Work& work) {
 inline constexpr int64_t dropout_tile_floats =
     2 * attention_tile * attention_tile + attention_tile + dropout_slack;
 
+/// Sums over keys by query: themselves, or their transpose in `spare` (attention_tile, padded).
+template <class Words>
+HWY_INLINE const float* by_query(const float* sums, [[maybe_unused]] float* spare, int64_t queries,
+                                 const AttentionShape& shape) {
+  if constexpr (!Words::transposes_sums_over_keys) return sums;
+  transpose(spare, shape.padded(), sums, attention_tile, shape.padded(), round_up(queries, 4));
+  return spare;
+}
+
 /// Factors of the tile's probabilities by key, or null without dropout. Element (query, key) of head h has
 /// number (h·T + query)·T + key in its sequence.
+template <class Words>
 HWY_INLINE const float* dropout_tile(const ScoreTile& tile, const AttentionShape& shape, int64_t sequence,
                                      int64_t head, float* scratch) {
   if (!shape.dropout.active()) return nullptr;
@@ -192,7 +224,7 @@ HWY_INLINE const float* dropout_tile(const ScoreTile& tile, const AttentionShape
                 by_query + q * attention_tile);
   }
   // Vectors, and words of two queries, take in the lanes behind the last query: nothing old may stand there.
-  const int64_t rows = tile.padded_queries();
+  const int64_t rows = tile.padded_queries<Words>();
   std::fill(by_query + tile.queries * attention_tile, by_query + rows * attention_tile, 0.0F);
   transpose(by_key, attention_tile, by_query, attention_tile, rows, round_up(tile.keys, 4));
   return by_key;

@@ -1,14 +1,15 @@
 #include "device/cpu/bfloat16_peak.hpp"
 
+#include "device/cpu/amx.hpp"
 #include "device/cpu/peak_rate.hpp"
 
 #include <array>
 #include <cstdint>
 
 #if defined(__x86_64__)
+#include "device/cpu/tile_blocks.hpp"
+
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace gpt {
@@ -19,57 +20,32 @@ namespace {
 /// Kept, so that the compiler cannot leave out what is written there.
 void keep(const void* values) { asm volatile("" : : "r"(values) : "memory"); }
 
-/// As the processor reads it: "Tile configuration" in Intel's manual, volume 1, section 18.3.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  std::array<uint8_t, 14> reserved{};
-  std::array<uint16_t, 16> row_bytes{};
-  std::array<uint8_t, 16> rows{};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-/// Tiles are state that Linux gives a process only when it asks.
-bool has_tiles() {
-  constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-         syscall(SYS_arch_prctl, ask, tile_data) == 0;
-}
-
 /// @return floating-point operations done
-__attribute__((target("amx-tile,amx-bf16"))) double tile_products() {
-  constexpr int64_t rounds = 10'000;
-  constexpr uint8_t rows = 16;
-  constexpr uint16_t row_bytes = 64;
+double tile_products() {
+  constexpr int64_t rounds = 10'000, row_bytes = 64;
   alignas(64) static constexpr std::array<uint16_t, 512> ones = [] {
     std::array<uint16_t, 512> bits{};
     bits.fill(0x3F80);
     return bits;
   }();
-  TileConfig config;
-  std::fill_n(config.rows.begin(), 8, rows);
-  std::fill_n(config.row_bytes.begin(), 8, row_bytes);
-  keep(&config);  // g++ 12 takes the instruction for one that reads 8 bytes, and leaves out what fills the
-                  // rest
-  _tile_loadconfig(&config);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  _tile_zero(4);
-  _tile_zero(5);
-  _tile_loadd(6, ones.data(), row_bytes);
-  _tile_loadd(7, ones.data(), row_bytes);
+  const TileScope tiles;
+  zero_tile<0>();
+  zero_tile<1>();
+  zero_tile<2>();
+  zero_tile<3>();
+  zero_tile<4>();
+  zero_tile<5>();
+  load_tile<6>(ones.data(), row_bytes);
+  load_tile<7>(ones.data(), row_bytes);
   // Six sums: a product takes 16 cycles, and its result 52.
   for (int64_t round = 0; round < rounds; ++round) {
-    _tile_dpbf16ps(0, 6, 7);
-    _tile_dpbf16ps(1, 6, 7);
-    _tile_dpbf16ps(2, 6, 7);
-    _tile_dpbf16ps(3, 6, 7);
-    _tile_dpbf16ps(4, 6, 7);
-    _tile_dpbf16ps(5, 6, 7);
+    multiply_tiles<0, 6, 7>();
+    multiply_tiles<1, 6, 7>();
+    multiply_tiles<2, 6, 7>();
+    multiply_tiles<3, 6, 7>();
+    multiply_tiles<4, 6, 7>();
+    multiply_tiles<5, 6, 7>();
   }
-  _tile_release();
   constexpr double flops_of_product = 2.0 * 16 * 16 * 32;
   return 6 * flops_of_product * static_cast<double>(rounds);
 }
