@@ -7,7 +7,13 @@ from harness import TOP, USAGE, SystemTest, execute
 
 class Scripts(SystemTest):
     def test_a_missing_argument_is_answered_with_the_usage(self):
-        for words in (("tools/mpirun.sh",), ("tools/mpirun.sh", "2"), ("tools/plot.sh",), ("run", "plot")):
+        for words in (
+            ("tools/mpirun.sh",),
+            ("tools/mpirun.sh", "2"),
+            ("tools/plot.sh",),
+            ("tools/demo_data.sh",),
+            ("run", "plot"),
+        ):
             with self.subTest(words=words):
                 self.assert_usage([str(TOP / words[0]), *words[1:]])
 
